@@ -48,11 +48,8 @@ class AsyncClient:
         store: AsyncStore | None = None,
         policies: Policies = DEFAULT_POLICIES,
     ) -> None:
-        self._bind(AsyncBinding(store or open_async_store(url), policies))
-
-    def _bind(self, binding: AsyncBinding) -> None:
-        self._binding = binding
-        self._enqueuing = AsyncEnqueuing(binding)
+        self._binding = AsyncBinding(store or open_async_store(url), policies)
+        self._enqueuing = AsyncEnqueuing(self._binding)
 
     async def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the job that holds its key."""
@@ -253,5 +250,6 @@ class AsyncClient:
 
     def _like(self, binding: AsyncBinding) -> Self:
         made = object.__new__(type(self))
-        made._bind(binding)
+        made._binding = binding
+        made._enqueuing = self._enqueuing.bound_to(binding)
         return made

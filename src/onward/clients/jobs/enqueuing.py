@@ -23,22 +23,32 @@ _ids = IdMaker(time.time_ns, os.urandom)
 
 
 class AsyncEnqueuing:
-    """Stores jobs; calls that come at the same time share one statement."""
+    """Stores jobs; calls that come at the same time share one statement.
 
-    def __init__(self, binding: AsyncBinding) -> None:
+    Clients that differ only in their org, project or actor share statements, too: `bound_to` keeps the
+    gathering, which sends them by the binding of the client that was opened.
+    """
+
+    def __init__(
+        self, binding: AsyncBinding, gathering: AsyncGathering[NewJob, Enqueued] | None = None
+    ) -> None:
         self._binding = binding
         self._policies = binding.policies
         self._row_security = binding.store.row_security
+        self._gathers = not (self._row_security or binding.is_within or binding.bound.instant is not None)
         # `_enqueue_all`, not `enqueue_many`: the caller that sends a group would otherwise pass its own
         # origin on to the jobs of the other callers.
-        gathers = not (self._row_security or binding.is_within or binding.bound.instant is not None)
-        self._gathering = AsyncGathering(self._enqueue_one, self._enqueue_all) if gathers else None
+        self._gathering = gathering or AsyncGathering(self._enqueue_one, self._enqueue_all)
+
+    def bound_to(self, binding: AsyncBinding) -> AsyncEnqueuing:
+        """Return the same for another binding of the store."""
+        return AsyncEnqueuing(binding, self._gathering)
 
     async def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the job that holds its key."""
         [job] = inherit(self._binding.placed([job]), self._policies)
         several = enqueue.tied(job) or key_conflicts.changes_holder(job, self._policies)
-        if self._gathering is None or several:
+        if several or not self._gathers or self._needs_check(job):
             return await self._enqueue_one(job, atomic=several)
         return await self._gathering.ask(job)
 
@@ -53,6 +63,10 @@ class AsyncEnqueuing:
         jobs = list(inherit(self._binding.placed(grouped.jobs), self._policies))
         ids = _ids.make_many(len(jobs))
         return await self._enqueue_all(grouped.placed(jobs, ids), ids)
+
+    def _needs_check(self, job: NewJob) -> bool:
+        """Whether the database must be asked whether the parent of the job is of the client's org."""
+        return self._binding.org_id is not None and isinstance(job, NewJob) and job.parent_id is not None
 
     async def _enqueue_one(self, job: NewJob, *, atomic: bool = False) -> Enqueued:
         job_id = _ids.make()

@@ -49,11 +49,8 @@ class Client:
         store: Store | None = None,
         policies: Policies = DEFAULT_POLICIES,
     ) -> None:
-        self._bind(Binding(store or open_store(url), policies))
-
-    def _bind(self, binding: Binding) -> None:
-        self._binding = binding
-        self._enqueuing = Enqueuing(binding)
+        self._binding = Binding(store or open_store(url), policies)
+        self._enqueuing = Enqueuing(self._binding)
 
     def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the job that holds its key."""
@@ -254,5 +251,6 @@ class Client:
 
     def _like(self, binding: Binding) -> Self:
         made = object.__new__(type(self))
-        made._bind(binding)
+        made._binding = binding
+        made._enqueuing = self._enqueuing.bound_to(binding)
         return made
