@@ -101,7 +101,7 @@ async def yielding_async():
         (at_the_top, {"executor": "async"}, "executor='async' needs an async def"),
         (at_the_top, {"executor": "gpu"}, "executor is 'gpu'; give one of async, thread, process"),
         (nested(), {"executor": "process"}, r"can't import nested.<locals>.inner"),
-        (lambda: 1, {"executor": "process"}, r"can't import <lambda>"),
+        (lambda: 1, {"executor": "process", "name": "one"}, r"can't import <lambda>"),
         (at_the_top, {"memory": 1024}, "give executor='process'"),
         (at_the_top, {"memory": -1}, "memory is -1"),
         (at_the_top, {"priority": 11}, "priority is 11"),

@@ -19,8 +19,8 @@ from onward.core.failures.app_rules import ErrorTypes, Judge, RuleOptions
 from onward.core.failures.breaker import QUEUE, BreakerOptions, BreakerSettings, check_provider
 from onward.core.failures.verdict import Kind
 from onward.core.flows.flow import Flow
-from onward.core.inputs.checks import whole_number
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.checks import not_negative, whole_number
+from onward.core.inputs.duration import Duration
 from onward.core.inputs.fields import LONGEST, check_text, check_texts
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import WAITING, NewJob
@@ -336,7 +336,7 @@ class Onward:
     async def atick(self, max_jobs: int = 10, max_seconds: Duration = 20) -> Tick:
         """Run due jobs, at most `max_jobs` in `max_seconds`, and return: for cron and serverless hosts."""
         whole_number("max_jobs", max_jobs, 1, 1_000_000)
-        max_time = duration("max_seconds", max_seconds)
+        max_time = not_negative("max_seconds", max_seconds)
         started = time.monotonic()
         tally = await self.worker(drain=True, max_jobs=max_jobs, max_time=max_time, kind="tick").run()
         counts = await self.clients.current().jobs.count()

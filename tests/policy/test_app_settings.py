@@ -108,7 +108,7 @@ def test_what_a_category_leaves_open_is_the_default():  # S4-31, S4-32, S4-33
         ({"on_conflict": "fight"}, "on_conflict is 'fight'"),
         ({"capabilities": frozenset({"fly"})}, "no capability is named 'fly'"),
         ({"queue": "q:deadletter"}, "q:deadletter shows the dead"),
-        ({"artifact_retention": -SECOND}, "artifact_retention is -1 day"),
+        ({"artifact_retention": -SECOND}, "artifact_retention is -1s"),
     ],
 )
 def test_a_category_that_makes_no_sense_is_refused(fields, message):

@@ -99,16 +99,16 @@ def test_the_strict_profile_takes_uuids_written_in_one_way(field):  # S4-21, S4-
 
 def test_a_required_contract_completes_correlation_and_key():  # S4-24, S4-26, S4-27
     new = NewJob(job_type="t", payload={"a": 1}, org_id="o", project_id="p", request_id="r")
-    done = complete(new, Policies.of(contract="required"))
+    done = complete(new, Policies.of(contract="required"), AT)
     assert (done.correlation_id, done.key) == ("r", job_key("t", "o", "p", {"a": 1}))
     own = NewJob(job_type="t", request_id="r", correlation_id="c", key="k")
-    assert complete(own, Policies.of(contract="required")) is own
-    assert complete(new, Policies.of(contract="optional")) is new
+    assert complete(own, Policies.of(contract="required"), AT) is own
+    assert complete(new, Policies.of(contract="optional"), AT) is new
 
 
 def test_a_job_that_is_unique_by_its_subject_is_given_no_other_key():  # R22
     new = NewJob(job_type="t", category="booking", subject="booking:42", request_id="r")
-    assert complete(new, Policies.of(contract="required")).key is None
+    assert complete(new, Policies.of(contract="required"), AT).key is None
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ AnyJobFunction = JobFunction[..., Any, ..., Any]
 
 _EXECUTORS = ("async", "thread", "process")
 _MOST_MEMORY = 2**50
+_LAMBDA = (lambda: None).__name__
 
 
 class _Anything:
@@ -97,6 +98,11 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
     if not inspect.isfunction(function):
         raise InvalidSetting(f"{function!r:.80} is no function; put @app.job above a def or an async def")
     name = options.get("name", function.__name__)
+    if name == _LAMBDA:
+        raise InvalidSetting(
+            "a lambda has no name that its jobs could have; write it as a def, or name the job type: "
+            "@app.job(name='…')"
+        )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidSetting(f"job type {name!r}: its function yields; return the result instead")
     executor = _executor(name, function, options.get("executor"))

@@ -11,7 +11,8 @@ from uuid import UUID
 import msgspec
 
 from onward.core.flows.flow import Needs, OnFailure, check_needs
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.checks import not_negative
+from onward.core.inputs.duration import Duration
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import JobState, Merge, NewJob
 from onward.core.limits.limit import Limit, Per, limit_key
@@ -222,13 +223,13 @@ def check_names(where: str, names: Collection[str], known: Collection[str]) -> N
 def _deadline(value: datetime | Duration | None) -> tuple[timedelta | None, datetime | None]:
     if value is None or isinstance(value, datetime):
         return None, value
-    return duration("deadline", value, error=InvalidJob), None
+    return not_negative("deadline", value, error=InvalidJob), None
 
 
 def _span(name: str, value: Any) -> timedelta | str | None:
     if value is None or (name == "unique" and value in ("active", "forever")):
         return cast("str | None", value)
-    return duration(name, value, error=InvalidJob)
+    return not_negative(name, value, error=InvalidJob)
 
 
 def _states(value: object) -> frozenset[JobState]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.duration import Duration, duration, written
 from onward.core.jobs.job import NewJob
 from onward.core.jobs.keys import (
     bucket_start,
@@ -101,7 +101,9 @@ def _of_notification(name: str, declared: object, signature: Signature) -> KeyMa
     recipient, template = declared.recipient, declared.template
     length = duration("bucket", declared.bucket)
     if length < timedelta(seconds=1):
-        raise InvalidSetting(f"job type {name!r}: bucket is {declared.bucket!r}; give a second or more")
+        raise InvalidSetting(
+            f"job type {name!r}: bucket is {written(declared.bucket)}; give a second or more"
+        )
     for field in (recipient, template):
         if field is not None:
             _check_argument(name, "notification_key", field, signature)

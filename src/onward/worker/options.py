@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypedDict
 
-from onward.core.inputs.checks import whole_number
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.checks import not_negative, whole_number
+from onward.core.inputs.duration import Duration
 from onward.core.jobs.job import Job
 from onward.core.work.lifecycle import Transition
 from onward.errors import InvalidSetting
@@ -64,7 +64,7 @@ class WorkerSettings:
         for name, most in (self.queues or {}).items():
             if most is not None:
                 whole_number(f"the concurrency of {name}", most, 1, 10_000)
-        duration("lease", self.lease)
-        duration("grace", self.grace)
+        not_negative("lease", self.lease)
+        not_negative("grace", self.grace)
         if self.max_time is not None:
-            duration("max_time", self.max_time)
+            not_negative("max_time", self.max_time)

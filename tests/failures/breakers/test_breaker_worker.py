@@ -376,7 +376,7 @@ def test_a_breaker_that_makes_no_sense_is_refused():
         lambda: app.breaker("crm"),
         lambda: app.breaker("a", failures=0),
         lambda: app.breaker("queue:a"),
-        lambda: app.job(provider="")(lambda: None),
+        lambda: app.job(name="work", provider="")(lambda: None),
     ):
         with pytest.raises((InvalidSetting, ValueError)):
             wrong()

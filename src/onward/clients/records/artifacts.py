@@ -15,7 +15,7 @@ from onward.clients.binding import AsyncBinding
 from onward.clients.records.artifact_content import AsyncArtifactContent, Found
 from onward.clients.records.artifact_settings import new_artifact_id
 from onward.clients.records.links import invalid, read_link, signed
-from onward.core.inputs.checks import span
+from onward.core.inputs.checks import of_kind, span
 from onward.core.inputs.duration import Duration, duration
 from onward.core.jobs.ids import AnyJobId, normalise_id
 from onward.core.page import Cursor, Page, PageSize
@@ -64,9 +64,7 @@ class AsyncArtifacts:
         Raises InvalidSetting, InvalidJob, JobNotFound, and ContractBroken if every artifact must have an org.
         """
         if data is not None and not isinstance(data, BYTES):
-            raise InvalidSetting(
-                f"an artifact's data is a {type(data).__name__}; give bytes, or use put_file()"
-            )
+            raise InvalidSetting(f"an artifact's data is {of_kind(data)}; give bytes, or use put_file()")
         new = NewArtifact.of(
             name, text=text is not None, content_type=content_type, roles=roles, expires=expires
         )

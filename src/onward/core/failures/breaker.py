@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from onward.core.inputs.checks import whole_number
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.duration import Duration, duration, written
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import Failed, Outcome, RateLimited, Skip, Succeeded
@@ -74,7 +74,7 @@ class BreakerSettings:
         read = {name: duration(name, value) for name, value in spans.items()}
         for name, value in read.items():
             if not timedelta(milliseconds=1) <= value <= timedelta(days=1):
-                raise InvalidSetting(f"{name} is {spans[name]!r:.80}; give from a millisecond to a day")
+                raise InvalidSetting(f"{name} is {written(spans[name])}; give from a millisecond to a day")
         return cls(failures=failures, **read)
 
     def held_for(self, holds: int, retry_after: timedelta | None) -> timedelta:

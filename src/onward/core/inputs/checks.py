@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from onward.core.inputs.duration import duration, written
 from onward.errors import InvalidSetting, OnwardError
 
 _LONGEST = timedelta(days=36_525)
@@ -31,9 +32,16 @@ def span(
     name: str, value: Any, *, least: timedelta = timedelta(), error: type[OnwardError] = InvalidSetting
 ) -> timedelta:
     """Return `value` if it is a timedelta from `least` to 100 years; raise `error` otherwise."""
-    if not isinstance(value, timedelta) or not least <= value <= _LONGEST:
-        raise error(f"{name} is {value!r:.80}; give a timedelta from {least} to 100 years")
+    if not isinstance(value, timedelta):
+        raise error(f"{name} is {value!r:.80}; give a timedelta, such as timedelta(seconds=90)")
+    if not least <= value <= _LONGEST:
+        raise error(f"{name} is {written(value)}; give from {written(least)} to 100 years")
     return value
+
+
+def not_negative(name: str, value: Any, *, error: type[OnwardError] = InvalidSetting) -> timedelta:
+    """Return a duration as a timedelta; raise `error` if it is negative or can't be read."""
+    return span(name, duration(name, value, error=error), error=error)
 
 
 def zoned(name: str, value: Any, *, error: type[OnwardError] = InvalidSetting) -> datetime:
@@ -46,6 +54,12 @@ def zoned(name: str, value: Any, *, error: type[OnwardError] = InvalidSetting) -
     if not _FIRST <= value < _END:
         raise error(f"{name} is {value!r:.80}; give a time from the year {_FIRST.year} to {_END.year - 1}")
     return value
+
+
+def of_kind(value: object) -> str:
+    """Return the kind of a value with its article, such as "an int"."""
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeioAEIO' else 'a'} {kind}"
 
 
 def check_kind(name: str, value: object, kind: Any, advice: str) -> None:

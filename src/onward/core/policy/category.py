@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Literal
 
+from onward.core.inputs.duration import written
 from onward.core.work.retry import RetryPolicy
 from onward.errors import InvalidSetting
 
@@ -59,7 +60,7 @@ class Slo:
     def __post_init__(self) -> None:
         """Raise InvalidSetting unless `wait` is positive and `target` lies between 0 and 1."""
         if not isinstance(self.wait, timedelta) or self.wait <= timedelta():
-            raise InvalidSetting(f"an SLO's wait is {self.wait!r:.80}; give a positive timedelta")
+            raise InvalidSetting(f"an SLO's wait is {written(self.wait)}; give a positive timedelta")
         if not 0 < self.target < 1:
             raise InvalidSetting(f"an SLO's target is {self.target!r:.80}; give a share such as 0.99")
 
@@ -120,7 +121,9 @@ class Category:
         for name in ("key_lifetime", "lease", "artifact_retention", "audit_retention"):
             span = getattr(self, name)
             if isinstance(span, timedelta) and span <= timedelta():
-                raise InvalidSetting(f"category {self.name}: {name} is {span}; give a positive timedelta")
+                raise InvalidSetting(
+                    f"category {self.name}: {name} is {written(span)}; give a positive timedelta"
+                )
 
     def _check_words(self) -> None:
         for name, known in _WORDS.items():

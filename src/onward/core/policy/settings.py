@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Literal, TypedDict, get_args
 
 from onward.core.failures.alert import Alert, Sink
-from onward.core.inputs.checks import span
+from onward.core.inputs.checks import of_kind, span
 from onward.core.inputs.duration import Duration, duration
 from onward.core.policy.category import Category
 from onward.core.policy.retention import Retention
@@ -52,7 +52,7 @@ class SettingOptions(TypedDict, total=False):
 def check_secret(secret: Any) -> None:
     """Raise InvalidSetting for a secret that can't sign links to artifacts; an empty text means no secret."""
     if not isinstance(secret, str):
-        raise InvalidSetting(f"the secret of artifact links is a {type(secret).__name__}; give a str")
+        raise InvalidSetting(f"the secret of artifact links is {of_kind(secret)}; give a str")
     try:
         size = len(secret.encode())
     except UnicodeEncodeError:

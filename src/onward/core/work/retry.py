@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from onward.core.inputs.duration import written
 from onward.errors import InvalidSetting
 
 LONGEST_DELAY = timedelta(days=365)
@@ -84,4 +85,4 @@ class RetryPolicy:
 
 def _require(holds: bool, name: str, value: object, wanted: str) -> None:
     if not holds:
-        raise InvalidSetting(f"retry policy: {name} is {value!r}; give {wanted}")
+        raise InvalidSetting(f"retry policy: {name} is {written(value)}; give {wanted}")

@@ -10,7 +10,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.checks import not_negative
+from onward.core.inputs.duration import Duration
 from onward.core.jobs.history import Cancellation
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED, Change, Enqueued, Job, JobState
@@ -131,7 +132,7 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
 def pauses(timeout: Duration | None) -> Iterator[float]:
     """Yield growing pauses, in seconds, until `timeout` is over."""
-    end = None if timeout is None else time.monotonic() + duration("timeout", timeout).total_seconds()
+    end = None if timeout is None else time.monotonic() + not_negative("timeout", timeout).total_seconds()
     pause = _FIRST_PAUSE
     while True:
         left = pause if end is None else end - time.monotonic()
@@ -145,13 +146,13 @@ def countdown(timeout: Duration | None) -> Callable[[], float | None]:
     """Return a function that returns the seconds left of `timeout`, or None without a timeout."""
     if timeout is None:
         return lambda: None
-    end = time.monotonic() + duration("timeout", timeout).total_seconds()
+    end = time.monotonic() + not_negative("timeout", timeout).total_seconds()
     return lambda: max(0.0, end - time.monotonic())
 
 
 def _ended(job: Job, timeout: Duration | None) -> Job:
     if job.state not in ENDED:
-        waited = duration("timeout", timeout).total_seconds()
+        waited = not_negative("timeout", timeout).total_seconds()
         raise JobNotEnded(
             f"job {job.id} ({job.job_type}) is still {job.state} after {waited:g} s; give a longer timeout="
         )

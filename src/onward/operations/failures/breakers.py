@@ -13,7 +13,7 @@ from onward.core.bulk import Changed
 from onward.core.failures import breaker as transitions
 from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings, Entry, Standing
 from onward.core.inputs.checks import whole_number, zoned
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.duration import Duration, duration, written
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant, micros
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor
@@ -89,7 +89,7 @@ def open_breaker(
         raise InvalidSetting("for_ and until are both set; give one of them")
     span = None if for_ is None else duration("for_", for_)
     if span is not None and not _NONE < span <= timedelta(days=36_525):
-        raise InvalidSetting(f"for_ is {for_!r:.80}; give a duration above zero, such as 10m")
+        raise InvalidSetting(f"for_ is {written(for_)}; give a duration above zero, such as 10m")
     end = None if until is None else zoned("until", until)
 
     def change(breaker: Breaker, at: datetime) -> tuple[datetime, Breaker]:

@@ -11,7 +11,8 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, get_args
 
-from onward.core.inputs.checks import span, whole_number, zoned
+from onward.core.inputs.checks import of_kind, span, whole_number, zoned
+from onward.core.inputs.duration import written
 from onward.core.inputs.fields import check_column, check_text, check_texts
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import NewJob, micros
@@ -62,7 +63,9 @@ def check_keys(jobs: Sequence[NewJob], policies: Policies = DEFAULT_POLICIES) ->
     if None in keys:
         for new, key in zip(jobs, keys, strict=True):
             if key is None and new.unique is not None:
-                raise InvalidJob(f"unique is {new.unique!r}, but the job has no key to hold; give key= too")
+                raise InvalidJob(
+                    f"unique is {written(new.unique)}, but the job has no key to hold; give key= too"
+                )
     return keys
 
 
@@ -233,7 +236,7 @@ def _lifetime(unique: Lifetime) -> int | None:
 
 def _tags(tags: list[str]) -> str:
     if not isinstance(tags, list | tuple):
-        raise InvalidJob(f"tags is a {type(tags).__name__}; give a list of texts")
+        raise InvalidJob(f"tags is {of_kind(tags)}; give a list of texts")
     for tag in tags:
         check_text("tag", tag, longest=255)
     return as_json(tags)
