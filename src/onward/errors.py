@@ -85,6 +85,7 @@ __all__ = [
     "UnsupportedConnection",
     "WaitTimedOut",
     "WorkerLost",
+    "WorkerNotFound",
     "WrongDatabase",
 ]
 
