@@ -10,6 +10,7 @@ import pytest
 from onward import Category, Client, InvalidJob, Limit, NewJob, Onward
 from onward.errors import InvalidArguments
 from onward.results import Job
+from tests.jobs.keys.test_held_keys import open_transaction
 from tests.policy.contract.conftest import make_app
 
 __all__ = ["make_app"]
@@ -86,6 +87,18 @@ def test_every_way_to_enqueue_fills_in_alike(app, tmp_path):
     assert jobs[0].org_id == "acme"
 
 
+def test_a_job_in_a_callers_transaction_is_filled_in_and_a_refused_one_leaves_it_usable(app):  # S4-10
+    app.client.migrate()
+    with open_transaction(app.client) as tx:
+        tx.execute("BEGIN")
+        with pytest.raises(InvalidArguments, match='needs the argument "day"'):
+            app.within(tx).enqueue(NewJob(job_type="report"))
+        enqueued = app.within(tx).enqueue(NewJob(job_type="report", payload={"day": "monday"}))
+        tx.commit()
+    job = app.client.jobs.get(enqueued.id)
+    assert (job.queue, job.priority, job.key) == ("q:slow", 2, "report_monday")
+
+
 def test_a_payload_that_does_not_fit_is_refused_before_anything_is_stored(app):  # S4-10
     for payload, why in (
         ({"day": 3}, 'argument "day": expected str, got int'),
@@ -98,7 +111,7 @@ def test_a_payload_that_does_not_fit_is_refused_before_anything_is_stored(app): 
     with pytest.raises(InvalidArguments, match=r"jobs\[1\]: report\(\) needs"):
         app.client.enqueue_many([fine, NewJob(job_type="report")])
     with pytest.raises(InvalidJob, match="payload is a list"):
-        app.client.enqueue(NewJob(job_type="report", payload=[1]))
+        app.client.enqueue(NewJob(job_type="report", payload=[1]))  # type: ignore[arg-type]
     assert app.client.jobs.list().items == []
 
 

@@ -94,7 +94,8 @@ def pay_for(app: Onward, ran: list[tuple[str | None, str]]) -> Any:
 @pytest.mark.parametrize("conflict", ["replace", "reset"])
 def test_permission_is_asked_for_the_actor_whose_payload_runs(make_app, conflict):
     # R27, S4-48
-    app, ran = make_app(), []
+    app = make_app()
+    ran: list[tuple[str | None, str]] = []
     pay = pay_for(app, ran)
     pay.using(actor="user:admin").enqueue(1, to="alice")
     handle = pay.using(actor="user:mallory", on_conflict=conflict).enqueue(1, to="mallory")
@@ -104,7 +105,8 @@ def test_permission_is_asked_for_the_actor_whose_payload_runs(make_app, conflict
 
 
 def test_an_ended_job_is_not_reset_past_the_permission(make_app):  # R27, S4-48
-    app, ran = make_app(), []
+    app = make_app()
+    ran: list[tuple[str | None, str]] = []
     pay = pay_for(app, ran)
     pay.using(actor="user:admin").enqueue(1, to="alice")
     app.tick()
