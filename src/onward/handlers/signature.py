@@ -5,6 +5,7 @@ An enqueue checks a call just as the worker will, so a job that was accepted can
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -20,13 +21,14 @@ from onward.handlers.parameters import Parameters, read_parameters
 # Types that are JSON values without conversion. Most arguments are, so they skip it.
 _PLAIN = frozenset({str, int, bool, type(None)})
 _PLACE = re.compile(r" - at `\$\.?(.*)`$", re.DOTALL)
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class Signature:
     """The arguments of one function; `context` is the name of the parameter that takes the Context.
 
     `defaults` has every argument, with None for an argument without a default. An `open` signature accepts
-    any other argument too.
+    any other argument too. Signatures that accept the same payloads have one `fingerprint`.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -36,6 +38,7 @@ class Signature:
         self.text = f"{self.name}{read.shown}"
         self.defaults = {p.name: None if p.default is p.empty else p.default for p in read.parameters}
         self.open = read.open
+        self.fingerprint = _fingerprint(read)
         self._names = list(self.defaults)
         self._positional = [p.name for p in read.parameters if p.kind is not p.KEYWORD_ONLY]
         self._required = [p.name for p in read.parameters if p.default is p.empty]
@@ -146,6 +149,17 @@ def _form(name: str, read: Parameters) -> type[msgspec.Struct]:
         return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=not read.open)
     except (TypeError, ValueError) as error:
         raise InvalidSetting(f"{name}(): its parameters can't be read from a payload: {error}") from None
+
+
+def _fingerprint(read: Parameters) -> str:
+    """Return a digest of names and types, which says nothing of the values of defaults."""
+    shown = sorted(
+        f"{p.name}: {inspect.formatannotation(p.annotation)}{'' if p.default is p.empty else ' = …'}"
+        for p in read.parameters
+    )
+    # The address of an object in a type differs from process to process.
+    text = _ADDRESS.sub("", ", ".join([*shown, "**"] if read.open else shown))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _dumped(value: Any) -> Any:

@@ -80,17 +80,16 @@ def plan_of(client: Client, statement: Statement) -> str:
     """The plan of a statement, as its database tells it."""
     store = client.store
     if isinstance(store, SqliteStore):
+        [call] = calls(catalogue("sqlite", "question", store.prefix)[statement.name], statement)
         with closing(sqlite3.connect(store.file.path)) as connection:
-            [call] = calls(catalogue("sqlite", "question", store.prefix)[statement.name], statement)
-            found = connection.execute(f"EXPLAIN QUERY PLAN {call.text}", call.rows[0]).fetchall()
-            return "\n".join(detail for *_, detail in found)
+            lines = connection.execute(f"EXPLAIN QUERY PLAN {call.text}", call.rows[0]).fetchall()
+        return "\n".join(detail for *_, detail in lines)
     assert isinstance(store, PostgresStore)
     query, values = postgres_call(catalogue("postgres", "dollar", store.prefix)[statement.name], statement)
-    with psycopg.connect(store.url) as connection, psycopg.RawCursor(connection) as cursor:
+    with psycopg.connect(store.url) as session, psycopg.RawCursor(session) as cursor:
         cursor.execute(f"ANALYZE {store.prefix}live".encode())
-        return "\n".join(
-            line for (line,) in cursor.execute(b"EXPLAIN " + query.encoded, values, prepare=False)
-        )
+        found = cursor.execute(b"EXPLAIN " + query.encoded, values, prepare=False).fetchall()
+    return "\n".join(line for (line,) in found)
 
 
 def test_kept_jobs_are_left_alone(working):
