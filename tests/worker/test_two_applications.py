@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import psycopg
 import pytest
 
 from onward import Context, InvalidSetting, JobFilter, JobState, Onward
+from onward.core.policy.application import DeclaredTypes
 from tests.stores.postgres.postgres_schema import clean_schema
 from tests.stores.sqlite.using_sqlite import clean_file
 from tests.worker.waiting import drain, until
@@ -20,6 +22,7 @@ from tests.worker.waiting import drain, until
 pytestmark = pytest.mark.anyio
 
 Make = Callable[..., Onward]
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def made_in(module: str, *arguments: Any, **settings: Any) -> Onward:
@@ -186,23 +189,11 @@ async def test_a_new_version_and_an_application_that_agrees_start_beside_it(name
     await first.aclose()
 
 
-async def test_of_two_workers_that_start_at_once_one_is_refused(nameless):
-    first, second = nameless("shop.app"), nameless("crm.main")
-    declare(first, "to: str")
-    declare(second, "to: int")
-    for app in (first, second):
-        app.client.migrate()
-    started, refused = set[str](), set[str]()
-
-    async def start(app: Onward, module: str) -> None:
-        try:
-            async with app.worker():
-                started.add(module)
-                await until(lambda: len(started) + len(refused) == 2)
-        except InvalidSetting:
-            refused.add(module)
-
-    await asyncio.gather(start(first, "shop.app"), start(second, "crm.main"))
-    assert len(refused) == 1
-    await second.aclose()
-    await first.aclose()
+def test_of_two_workers_that_start_at_once_the_later_one_is_refused(client):
+    declared = {"a": DeclaredTypes("shop.app", {"send": "1"}), "b": DeclaredTypes("crm.main", {"send": "2"})}
+    then = client.at(NOW).worker
+    for worker_id, types in declared.items():
+        then.register(worker_id, info=msgspec.structs.asdict(types))
+    then.check_declared("a", declared["a"])
+    with pytest.raises(InvalidSetting, match="'send' of crm"):
+        then.check_declared("b", declared["b"])
