@@ -24,7 +24,6 @@ from onward.core.inputs.duration import Duration
 from onward.core.inputs.fields import LONGEST, check_text, check_texts
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import WAITING, NewJob
-from onward.core.limits.limit import add_limit
 from onward.core.limits.queue_policy import QueueOptions, QueuePolicy
 from onward.core.policy.built_in import BUILT_IN
 from onward.core.policy.category import Category
@@ -36,12 +35,12 @@ from onward.core.schedules.schedule import Schedule, ScheduleOptions
 from onward.core.work.wait import Sent
 from onward.errors import InvalidJob, InvalidSetting
 from onward.handlers.built_in_jobs import built_in, served
-from onward.handlers.clients import Clients, confined
+from onward.handlers.clients import Clients, confined, module_of_caller
 from onward.handlers.context.context_effects import is_dry_run
 from onward.handlers.context.event_loop import check_may_block
 from onward.handlers.context.providers import report_broken_rule
 from onward.handlers.declared_schedules import schedule_of
-from onward.handlers.definition import AnyJobFunction, JobDecorator
+from onward.handlers.definition import AnyJobFunction, JobDecorator, declare
 from onward.handlers.enqueue_options import check_names
 from onward.handlers.handler import Handler
 from onward.handlers.handles.batch_handle import BatchHandle, BatchOptions, OpenBatch
@@ -78,14 +77,16 @@ class Tick(msgspec.Struct, frozen=True):
 class Onward:
     """An application's job types and their database: the URL, else ONWARD_URL, else ./onward.db.
 
-    The settings are its policies for all jobs: `tenancy`, `contract`, `profile`, `categories`, `routes`, ….
+    A `name` keeps its tables apart from those of other applications on this database. The settings are its
+    policies for all jobs: `tenancy`, `contract`, `profile`, `categories`, `routes`, ….
     """
 
     def __init__(
         self,
         url: str | None = None,
         *,
-        schema: str = "onward",
+        name: str | None = None,
+        schema: str | None = None,
         row_security: bool = False,
         **settings: Unpack[SettingOptions],
     ) -> None:
@@ -95,7 +96,10 @@ class Onward:
         settings["alerts"] = sinks_of(settings.get("alerts"))
         self.policies = Policies.of(**settings)
         self.policies.registry.classification.report = report_broken_rule
-        self.clients = Clients(url, schema=schema, policies=self.policies, row_security=row_security)
+        self.clients = Clients(
+            url, name=name, module=module_of_caller(), schema=schema, policies=self.policies,
+            row_security=row_security,
+        )  # fmt: skip
         self.handlers: dict[str, Handler] = {}
         self.jobs: dict[str, AnyJobFunction] = {}
         self.job = JobDecorator(self.clients, self._add)
@@ -385,14 +389,7 @@ class Onward:
                 f"the job type {job_type.name!r} is defined already, by {known.reference}; "
                 "give this one another name="
             )
-        if job_type.handler.limit is not None:
-            add_limit(self.policies.registry.limits, job_type.handler.limit, job_type.name)
-        if job_type.handler.retry is not None:
-            self.policies.add_retry(job_type.name, job_type.handler.retry)
+        declare(job_type.handler, self.policies)
         self.policies.registry.job_types[job_type.name] = job_type.known
-        if job_type.handler.actions is not None:
-            self.policies.registry.actions[job_type.name] = job_type.handler.actions
-        if job_type.handler.secrets is not None:
-            self.policies.registry.secrets[job_type.name] = job_type.handler.secrets
         self.handlers[job_type.name] = job_type.handler
         self.jobs[job_type.name] = job_type

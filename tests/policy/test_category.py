@@ -24,7 +24,7 @@ DAY = timedelta(days=1)
         ("maintenance", [5, 10, 20, 40]),
         ("booking", [60, 60]),  # S0-59
         ("atlas", [10, 20, 40]),  # S1-25
-        ("harmonyk", [1, 2, 4, 8]),  # S2-18 S2-20
+        ("harmonyk", [1, 2, 4, 8]),  # S2-18
         ("hubspot", [2 * MINUTE, 4 * MINUTE, 8 * MINUTE, 16 * MINUTE, 32 * MINUTE]),  # S3-25 S3-26
     ],
 )

@@ -17,6 +17,7 @@ from onward.core.failures.dead_letter import DeadFilter, Edit
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import COLUMNS, Job, NewJob, micros
+from onward.core.policy.application import DeclaredTypes
 from onward.core.policy.category import Category, Slo, category
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.records.artifact import NewArtifact, Owner, StoredContent
@@ -226,6 +227,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     ),
     "rescue": (rescue.rescue, [[stored()], []]),
     "worker": (partial(workers.get_worker, "w"), [[WORKER_ROW]]),
+    "declared types": (partial(workers.check_declared, "w", DeclaredTypes("shop", {})), [[WORKER_ROW]]),
     "jobs of a worker": (partial(workers.list_running, "w", 1), [[stored()]]),
     "rescue a worker": (partial(rescue.rescue_worker, "w"), [[("w",)], [], [stored()], []]),
     "lead": (partial(leader.lead, "sweeper", "w", ttl=SPAN), [[("w",)]]),
@@ -253,6 +255,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "cancel": (partial(cancel.cancel, [ID], reason="r"), [[], [stored()]]),
     "get": (partial(inspect.get_many, [ID]), [[stored()]]),
     "list": (partial(inspect.list_jobs, JobFilter()), [[stored()]]),
+    "list of a subject": (partial(inspect.list_jobs, JobFilter(subject="s")), [[stored()]]),
     "count": (inspect.count, [[]]),
     "attempts": (partial(inspect.attempts_of, ID), [[stored()], [], [(None, None)]]),
     "events": (partial(inspect.events_of, ID), [[]]),

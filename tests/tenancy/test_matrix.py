@@ -370,7 +370,7 @@ def of_each(cases: dict[str, list[Call]]) -> list[Any]:
 
 @pytest.mark.parametrize("call", of_each(ABOUT_AN_ORG))
 def test_another_org_is_as_absent_and_none_of_its_rows_is_touched(world, call):
-    # A16, A17, A18, S4-3, S4-50
+    # A16, A17, A18, S4-50
     theirs = world.told(answer(call, world.b, world.a), world.a)
     nobodys = world.told(answer(call, world.b, NOBODY), NOBODY)
     assert theirs == nobodys

@@ -11,8 +11,20 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from onward import Cancelled, Context, JobState, NewJob, RateLimited, Retry, Skip, Snooze, Unrecoverable
+from onward import (
+    Cancelled,
+    Context,
+    Failed,
+    JobState,
+    NewJob,
+    RateLimited,
+    Retry,
+    Skip,
+    Snooze,
+    Unrecoverable,
+)
 from onward.core.work.error_record import ErrorRecord
+from onward.core.work.lifecycle import Released
 from onward.worker.attempts.outcomes import unknown
 from tests.worker.waiting import SOON, drain, until
 
@@ -145,11 +157,14 @@ async def test_an_unknown_job_type_is_given_back_for_ten_minutes_and_then_dead(a
     assert (job.state, job.attempt) == (JobState.SCHEDULED, 0)
     assert job.error.error_class == "UnknownJobType"
 
-    outcome = unknown(replace(job, started_at=job.created_at + timedelta(minutes=9)))
-    assert not getattr(outcome, "retryable", False)
-    buried = unknown(replace(job, started_at=job.created_at + timedelta(minutes=11)))
-    assert buried.retryable is False
-    assert buried.error.reason == "unknown_job_type"
+    first_met = datetime.fromtimestamp(job.error.detail["since"], UTC)
+    moment = timedelta(milliseconds=1)
+    spared = unknown(replace(job, started_at=first_met + timedelta(minutes=10) - moment))
+    assert isinstance(spared, Released)
+    assert (spared.delay, spared.error.detail) == (timedelta(seconds=10), job.error.detail)
+    buried = unknown(replace(job, started_at=first_met + timedelta(minutes=10) + moment))
+    assert isinstance(buried, Failed)
+    assert (buried.retryable, buried.error.reason) == (False, "unknown_job_type")
 
 
 async def test_what_is_paused_waits_and_then_runs(app):  # S1-16

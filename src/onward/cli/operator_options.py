@@ -85,10 +85,20 @@ def _require_file(client: Client) -> None:
     from onward.stores.sqlite.sqlite_store import SqliteStore
 
     store = client.store
-    if isinstance(store, SqliteStore) and not store.file.path.exists():
+    if not isinstance(store, SqliteStore):
+        return
+    elsewhere = (
+        "If the app keeps its jobs elsewhere, name it with --app or ONWARD_APP, or its database with --url, "
+        "and an Onward(name=…) with ONWARD_NAME"
+    )
+    if not store.file.path.exists():
         raise StoreUnreachable(
-            f"there is no database file {store.file.path}; the first worker or enqueue makes it. If the app "
-            "keeps its jobs elsewhere, name it with --app or ONWARD_APP, or its database with --url"
+            f"there is no database file {store.file.path}; the first worker or enqueue makes it. {elsewhere}"
+        )
+    if client.plan().version == 0:
+        raise StoreUnreachable(
+            f"there are no tables {store.prefix}* in {store.file.path}; the first worker or enqueue makes "
+            f"them. {elsewhere}"
         )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
@@ -14,10 +16,12 @@ from onward.clients.client import AsyncClient
 from onward.clients.sync.client import Client
 from onward.core.failures.handler_errors import Unrecoverable
 from onward.core.jobs.job import Job
+from onward.core.policy.application import schema_of
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.records.artifact import Artifact
+from onward.errors import InvalidSetting
 from onward.logs import hide_also
-from onward.stores import open_async_store, open_store
+from onward.stores import chosen_name, open_async_store, open_store
 
 ClientT = TypeVar("ClientT", Client, AsyncClient)
 
@@ -47,19 +51,39 @@ def check_not_importing() -> None:
         )
 
 
+def module_of_caller() -> str:
+    """Return the module that calls the caller of this function; a script is known by the name of its file."""
+    module = str(sys._getframe(2).f_globals.get("__name__"))  # noqa: SLF001 - logging finds its caller so, too
+    if module != "__main__":
+        return module
+    main = sys.modules[module]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    return spec.name.removesuffix(".__main__") if spec else Path(file).stem if file else module
+
+
 class Clients:
-    """The database of an application; connects when the first client is used."""
+    """The database of an application; connects when the first client is used.
+
+    `application` is the name of the application, or else the module that makes it.
+    """
 
     def __init__(
         self,
         url: str | None = None,
         *,
-        schema: str = "onward",
+        name: str | None = None,
+        module: str | None = None,
+        schema: str | None = None,
         policies: Policies = DEFAULT_POLICIES,
         row_security: bool = False,
     ) -> None:
+        if name is not None and schema is not None:
+            raise InvalidSetting(f"name={name!r:.80} chooses the schema of the tables; leave schema= out")
+        if name is None and schema is None:
+            name = chosen_name()
         self.url = url
-        self.schema = schema
+        self.schema = schema_of(name) if schema is None else schema
+        self.application = name or module
         self.policies = policies
         self.row_security = row_security
         hide_also(policies.settings.redact)

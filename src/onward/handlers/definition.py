@@ -12,7 +12,7 @@ from msgspec import structs
 from onward.core.failures.breaker import check_provider
 from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.jobs.job import NewJob
-from onward.core.limits.limit import read_limit
+from onward.core.limits.limit import add_limit, read_limit
 from onward.core.policy.category import DEFAULT_CATEGORY
 from onward.core.policy.policies import Policies
 from onward.core.secrets.secret_policy import Secrets
@@ -122,6 +122,7 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
         arguments=signature.arguments,
         template=request.new,
         reference=f"{function.__module__}:{function.__qualname__}",
+        fingerprint=signature.fingerprint,
         context=signature.context,
         memory=memory,
         retry=options.get("retry"),
@@ -132,6 +133,19 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
         schedule=schedule_in_code(name, options, request, signature, clients.policies),
     )
     return JobFunction(handler, signature, clients, request)
+
+
+def declare(handler: Handler, policies: Policies) -> None:
+    """Add to the policies of an application what a job type declares."""
+    name, registry = handler.job_type, policies.registry
+    if handler.limit is not None:
+        add_limit(registry.limits, handler.limit, name)
+    if handler.retry is not None:
+        policies.add_retry(name, handler.retry)
+    if handler.actions is not None:
+        registry.actions[name] = handler.actions
+    if handler.secrets is not None:
+        registry.secrets[name] = handler.secrets
 
 
 def _request(name: str, options: Defaults, signature: Signature, policies: Policies) -> Request:

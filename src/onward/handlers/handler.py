@@ -28,9 +28,9 @@ A name, or a function that returns the job's provider, or None if it calls none.
 class Handler:
     """The function of a job type, and how to call it.
 
-    `arguments` checks a payload against the signature and returns keyword arguments. `context` is the name of
-    the parameter that takes the Context. `reference` is `module:qualname`, by which another process finds the
-    job type.
+    `arguments` checks a payload against the signature and returns keyword arguments; `fingerprint` tells
+    signatures apart. `context` is the name of the parameter that takes the Context. `reference` is
+    `module:qualname`, by which another process finds the job type.
     """
 
     job_type: str
@@ -39,6 +39,7 @@ class Handler:
     arguments: Callable[[Mapping[str, Any]], dict[str, Any]]
     template: NewJob
     reference: str
+    fingerprint: str
     context: str | None = None
     memory: int | None = None
     retry: RetryPolicy | None = None

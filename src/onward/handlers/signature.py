@@ -6,6 +6,7 @@ An enqueue checks a call just as the worker will, so a job that was accepted can
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +24,7 @@ from onward.handlers.parameters import Parameters, read_parameters
 # Types that are JSON values without conversion. Most arguments are, so they skip it.
 _PLAIN = frozenset({str, int, bool, type(None)})
 _PLACE = re.compile(r" - at `\$\.?(.*)`$", re.DOTALL)
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class Signature:
@@ -37,6 +39,7 @@ class Signature:
         self.context = read.context
         self.text = f"{self.name}{read.shown}"
         self.open = read.open
+        self.fingerprint = _fingerprint(read)
         self.names = [p.name for p in read.parameters]
         self._defaults = {
             p.name: default
@@ -206,6 +209,17 @@ def _stored(value: Any) -> Any:
         return msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped, order="deterministic")
     except (TypeError, ValueError, OverflowError, RecursionError):
         return msgspec.UNSET
+
+
+def _fingerprint(read: Parameters) -> str:
+    """Return a digest of names and types, which says nothing of the values of defaults."""
+    shown = sorted(
+        f"{p.name}: {inspect.formatannotation(p.annotation)}{'' if p.default is p.empty else ' = …'}"
+        for p in read.parameters
+    )
+    # The address of an object in a type differs from process to process.
+    text = _ADDRESS.sub("", ", ".join([*shown, "**"] if read.open else shown))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _dumped(value: Any) -> Any:

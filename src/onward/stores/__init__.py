@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from onward.core.policy.application import schema_of
 from onward.core.upkeep.maintenance import Plan
 from onward.errors import InvalidSetting, MissingExtra
 from onward.operations.statement import Operation
@@ -16,7 +17,7 @@ from onward.sql.catalogue import Database
 from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore, check_no_row_security
 from onward.stores.wakeups import SqliteWakeups, Wakeups
 
-__all__ = ["AsyncStore", "Store", "open_async_store", "open_store", "open_wakeups"]
+__all__ = ["AsyncStore", "Store", "chosen_name", "open_async_store", "open_store", "open_wakeups"]
 
 DEFAULT_URL = "sqlite:///onward.db"
 
@@ -121,15 +122,15 @@ class AsyncStore(Protocol):
 
 
 def open_store(
-    url: str | None = None, *, schema: str = "onward", steady: bool = False, row_security: bool = False
+    url: str | None = None, *, schema: str | None = None, steady: bool = False, row_security: bool = False
 ) -> Store:
     """Open the database of `url`, of ONWARD_URL, or ./onward.db; connect on first use.
 
-    `schema` is the schema of the tables on PostgreSQL and the prefix of their names on SQLite. A `steady`
-    store is for a worker: statements that it repeats are planned once. With `row_security`, the store sets
-    the org of each operation in PostgreSQL.
+    `schema` is the schema of the tables on PostgreSQL and the prefix of their names on SQLite; else that of
+    the application that ONWARD_NAME names. A `steady` store is for a worker: statements that it repeats are
+    planned once. With `row_security`, the store sets the org of each operation in PostgreSQL.
     """
-    url = _chosen(url)
+    url, schema = _chosen(url), _schema(schema)
     if path := _sqlite_path(url):
         check_no_row_security(enable=row_security)
         return SqliteStore(path, prefix=f"{schema}_")
@@ -140,10 +141,10 @@ def open_store(
 
 
 def open_async_store(
-    url: str | None = None, *, schema: str = "onward", steady: bool = False, row_security: bool = False
+    url: str | None = None, *, schema: str | None = None, steady: bool = False, row_security: bool = False
 ) -> AsyncStore:
     """Open the database of `url`, of ONWARD_URL, or ./onward.db for async callers; connect on first use."""
-    url = _chosen(url)
+    url, schema = _chosen(url), _schema(schema)
     if path := _sqlite_path(url):
         check_no_row_security(enable=row_security)
         return AsyncSqliteStore(path, prefix=f"{schema}_", patience=_WORKERS_PATIENCE if steady else 0.0)
@@ -167,6 +168,15 @@ def open_wakeups(store: AsyncStore) -> Wakeups:
             f"{type(store).__name__} is not an Onward store; open one with open_async_store()"
         )
     return PostgresWakeups(store.url, store.prefix.rstrip("."))
+
+
+def chosen_name() -> str | None:
+    """Return the name of the application that the environment gives, if any."""
+    return os.environ.get("ONWARD_NAME") or None
+
+
+def _schema(chosen: str | None) -> str:
+    return schema_of(chosen_name()) if chosen is None else chosen
 
 
 def _chosen(url: str | None) -> str:

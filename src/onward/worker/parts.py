@@ -18,7 +18,7 @@ from onward.worker.claiming.buffer import Buffer
 from onward.worker.claiming.claimer import Claimer
 from onward.worker.claiming.exclusions import Exclusions
 from onward.worker.claiming.throughput import Pace
-from onward.worker.description import about
+from onward.worker.description import about, declared_types
 from onward.worker.finishing.finisher import Finisher
 from onward.worker.held_jobs import HeldJobs
 from onward.worker.loops.admitter import Admitter
@@ -81,7 +81,8 @@ class Parts:
 
     def _new_keeper(self, handlers: Mapping[str, Handler], clients: Clients) -> Keeper:
         settings = self._settings
-        info = about(handlers, settings.queues, settings.concurrency, settings.kind)
+        self._declared = declared_types(handlers, clients.application or "")
+        info = about(handlers, settings.queues, settings.concurrency, settings.kind, self._declared)
         return Keeper(
             clients.open(steady=True), self.outage, lease=duration("lease", settings.lease),
             info=info, on_instructions=self._update, lost=self.held.lose,
@@ -99,8 +100,12 @@ class Parts:
         )  # fmt: skip
 
     async def start(self) -> list[asyncio.Task[None]]:
-        """Register the worker, declare what its code defines, and start the loops; the claimer is first."""
+        """Register the worker, declare what its code defines, and start the loops; the claimer is first.
+
+        Raises InvalidSetting if another application declares one of the job types otherwise.
+        """
         await self.keeper.start()
+        await self.client.worker.check_declared(self.keeper.worker_id, self._declared)
         if self.client.policies.registry.queues:
             await self.client.worker.declare_queues()
         await self.scheduler.begin(self.claimer.add_ready, self._settings.on_start)

@@ -77,7 +77,6 @@ def test_the_waits_of_the_specification_grow_to_their_cap_with_jitter(client, ca
 
 
 def test_a_retry_keeps_the_error_and_when_it_happened(client):
-    # S0-57: {error, retriedAt}. S1-28: {message, attemptedAt}.
     job_id = enqueue(client, "booking")
     job = fail(client, NOW, "register closed")
     assert [shown.id for shown in client.jobs.list(JobFilter(state="retrying")).items] == [job_id]
@@ -88,7 +87,7 @@ def test_a_retry_keeps_the_error_and_when_it_happened(client):
 
 
 def test_the_end_keeps_the_error_and_when_it_happened(client):
-    # S0-58: {error, failedAt}. S2-22: else failed, keep last_error.
+    # S2-22: else failed, keep last_error.
     enqueue(client, "booking")
     _, dead = fail_until_dead(client)
     assert dead.error is not None
@@ -109,7 +108,7 @@ def test_a_job_that_waits_to_run_again_is_passed_over_until_its_time(client):
 
 
 def test_neither_a_success_nor_a_running_job_is_tried_again(client):
-    # S2-20: false for success and running; S2-21: the failure pattern is the worker's, not the handler's.
+    # S2-21: the failure pattern is the worker's, not the handler's.
     job_id = enqueue(client, "harmonyk")
     [job] = client.at(NOW).worker.claim("q:default", worker_id="w")
     client.at(NOW + DAY).worker.promote()

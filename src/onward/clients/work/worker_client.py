@@ -21,6 +21,7 @@ from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration, duration
 from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
 from onward.core.jobs.job import Job
+from onward.core.policy.application import DeclaredTypes
 from onward.core.work.claim import ClaimSize, Due, Instructions, PolicyClaim, QueuePosition, ReadyQueues
 from onward.core.work.job_end import JobEnd, ParkedForm, ReleasedForm
 from onward.core.work.lease import JobLease, Leases, Promoted, Swept
@@ -35,6 +36,7 @@ from onward.operations.work import leader, policy_claim, polls, progress, rescue
 from onward.operations.work.claim import claim_rows, read_claimed
 from onward.operations.work.finish import finish, finish_reported
 from onward.operations.work.leases import extend, register, retire
+from onward.operations.work.workers import check_declared
 
 L = TypeVar("L", bound=JobLease)
 
@@ -110,6 +112,10 @@ class AsyncWorkerClient:
         """
         length = duration("lease", lease)
         await self._run(lambda: register(worker_id, lease=length, info=info))
+
+    async def check_declared(self, worker_id: str, declared: DeclaredTypes) -> None:
+        """Raise InvalidSetting if a live worker of another application declares a job type otherwise."""
+        await self._run(lambda: check_declared(worker_id, declared), write=False)
 
     async def extend(
         self, worker_id: str, jobs: Collection[JobLease], *, lease: Duration = LEASE, idle: bool = False

@@ -5,29 +5,41 @@ SELECT {job_columns ended} FROM {ended} AS ended WHERE id IN (:ids::ids) AND {+o
 
 -- name: list_jobs
 -- Each table is read newest first by its primary key, and only as far as the page goes.
+SELECT * FROM (SELECT {job_columns live} FROM {live} AS live WHERE {+listed_live}) AS waiting_or_running
+UNION ALL
+SELECT * FROM (SELECT {job_columns ended} FROM {ended} AS ended WHERE {+listed_ended}) AS finished
+ORDER BY 1 DESC
+LIMIT :limit::int
+
+-- name: list_jobs_of_subject
+-- Separate from list_jobs, because SQLite uses no index for a parameter that may be null.
 SELECT * FROM (
-    SELECT {job_columns live} FROM {live} AS live
-    WHERE {+narrowed} AND :outcome::text IS NULL AND :unresolved::int IS NULL
-        AND (:retrying::int IS NULL OR attempt > 0)
-        AND (:stuck::int IS NULL OR NOT EXISTS (
-            SELECT 1 FROM {workers} AS w
-            WHERE w.id = live.worker_id AND w.lost_at IS NULL AND w.lease_until > :now::clock
-        ))
-    ORDER BY live.id DESC
-    LIMIT :limit::int
+    SELECT {job_columns live} FROM {live} AS live WHERE subject = :subject::text AND {+listed_live}
 ) AS waiting_or_running
 UNION ALL
 SELECT * FROM (
-    SELECT {job_columns ended} FROM {ended} AS ended
-    WHERE {+narrowed} AND (:outcome::text IS NULL OR outcome = :outcome::text)
-        AND :retrying::int IS NULL AND :stuck::int IS NULL
-        AND (:unresolved::int IS NULL OR (state = 'dead' AND NOT EXISTS (
-            SELECT 1 FROM {dead_letters} AS letter WHERE letter.job_id = ended.id AND letter.lease = ended.lease
-        )))
-    ORDER BY ended.id DESC
-    LIMIT :limit::int
+    SELECT {job_columns ended} FROM {ended} AS ended WHERE subject = :subject::text AND {+listed_ended}
 ) AS finished
 ORDER BY 1 DESC
+LIMIT :limit::int
+
+-- fragment: listed_live
+{+narrowed} AND :outcome::text IS NULL AND :unresolved::int IS NULL
+AND (:retrying::int IS NULL OR attempt > 0)
+AND (:stuck::int IS NULL OR NOT EXISTS (
+    SELECT 1 FROM {workers} AS w
+    WHERE w.id = live.worker_id AND w.lost_at IS NULL AND w.lease_until > :now::clock
+))
+ORDER BY live.id DESC
+LIMIT :limit::int
+
+-- fragment: listed_ended
+{+narrowed} AND (:outcome::text IS NULL OR outcome = :outcome::text)
+AND :retrying::int IS NULL AND :stuck::int IS NULL
+AND (:unresolved::int IS NULL OR (state = 'dead' AND NOT EXISTS (
+    SELECT 1 FROM {dead_letters} AS letter WHERE letter.job_id = ended.id AND letter.lease = ended.lease
+)))
+ORDER BY ended.id DESC
 LIMIT :limit::int
 
 -- fragment: narrowed
