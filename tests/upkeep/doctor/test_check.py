@@ -248,7 +248,7 @@ def test_a_promise_that_is_not_kept_is_told(client, now):  # S4-20, S4-75
     said = of(timely.doctor.check(), "slo_burn")
     assert (said.evidence["jobs"], said.evidence["late"]) == (10, 2)
     assert said.evidence["burn_rate"] == 2
-    timely.at(now - MINUTE).enqueue(NewJob(job_type="t", category="timely"))
+    timely.at(now - MINUTE).enqueue(NewJob(job_type="t", category="timely", priority=-70))
     assert of(timely.doctor.check(), "slo_burn").evidence["late"] == 3, "it waits for too long already"
     assert "slo_burn" not in found(client), "its application promised nothing"
 
@@ -275,7 +275,8 @@ def test_a_deep_check_finds_no_damage_where_there_is_none(client):
 def test_ready_jobs_are_counted_to_a_cap_and_the_oldest_is_found_in_any_priority(client, now):
     alive(client)
     client.enqueue_many(NewJob(job_type="t", priority=2) for _ in range(1005))
-    client.at(now - 30 * SECOND).enqueue(NewJob(job_type="t", priority=9))
+    client.enqueue_many(NewJob(job_type="t", priority=level) for level in (-1000, 0, 11))
+    client.at(now - 30 * SECOND).enqueue(NewJob(job_type="t", priority=1000))
     said = of(client.doctor.check(), "queues")
     assert said.evidence["queues"] == {"q:default": 1000}
     assert said.evidence["oldest"] < plain_time(now - 20 * SECOND)
