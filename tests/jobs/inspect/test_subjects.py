@@ -21,9 +21,16 @@ from onward import (
 from onward.core.policy.category import CATEGORIES
 from onward.core.policy.policies import Policies
 from onward.core.policy.registry import Registry
+from tests.apps import with_categories
 from tests.jobs.keys.test_held_keys import open_transaction
 
 T = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def client(client: Client) -> Client:
+    """An application with the categories of the examples."""
+    return with_categories(client)
 
 
 def job(job_type: str, subject: str | None = "booking:42", **options) -> NewJob:

@@ -24,10 +24,17 @@ from onward.core.plain import plain_time
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
 from onward.results import Finding, Job
+from tests.apps import with_categories
 from tests.upkeep.doctor.facts import HOUR, MINUTE, SECOND, codes, of
 
 # What is always told here: SQLite may be an old one, and workers that only a row stands for do not listen.
 ALWAYS = {"sqlite_version", "no_wakeups"}
+
+
+@pytest.fixture
+def client(client: Client) -> Client:
+    """An application with the categories of the examples."""
+    return with_categories(client)
 
 
 @pytest.fixture
@@ -216,9 +223,9 @@ def test_slots_that_are_all_taken_are_told_and_so_are_jobs_that_nobody_claims(cl
 
 def test_an_open_breaker_is_told(client):
     alive(client)
-    client.breakers.open("hubspot", reason="down")
+    client.breakers.open("crm", reason="down")
     said = of(client.doctor.check(), "breaker_open")
-    assert (said.severity, said.evidence["breaker"]) == ("problem", "hubspot")
+    assert (said.severity, said.evidence["breaker"]) == ("problem", "crm")
 
 
 def test_a_sink_that_does_not_take_its_message_is_told(client):
