@@ -100,7 +100,9 @@ def test_the_guide_says_when_to_use_a_job_and_where_each_point_is_defined():
     text = (GUIDE / "contract.md").read_text()
     assert "300 ms" in text
     assert "2 s at worst" in text
-    points = re.findall(r"^\| ([^|]+) \| .*\]\(", text.split("## The specification")[1], re.MULTILINE)
+    points = re.findall(
+        r"^\| ([^|]+) \| .*\]\(", text.split("## The contract, point by point")[1], re.MULTILINE
+    )
     assert len(points) >= 6
     assert "small write to be consistent at once" in text
-    assert "workers are Onward's own; keys are in the same" in text
+    assert "Workers are Onward's own. Keys are in the same" in text

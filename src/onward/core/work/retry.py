@@ -24,8 +24,8 @@ _NONE = timedelta()
 class RetryPolicy:
     """When a job runs again, and how many attempts it has; `max_attempts` counts the first one too.
 
-    Durations may be texts, such as "5s"; they are kept as timedeltas. After `poison_after` failures in a row of
-    one kind that no rule classifies, a job is dead.
+    Durations may be texts, such as "5s"; they are kept as timedeltas. After `poison_after` failures in a row
+    of one kind that no rule classifies, a job is dead.
     """
 
     kind: Literal["fixed", "exponential"]
