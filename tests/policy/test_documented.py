@@ -69,3 +69,10 @@ def test_the_table_of_deaths_has_every_reason_that_the_code_gives():
     given |= set(re.findall(r"\breason = \"(\w+)\" if .* else \"(\w+)\"", text)[0])
     given |= set(re.findall(r"\brule = \"(invalid_arguments|deadline_passed|not_authorised)\"", text))
     assert set(rows_of("dead-letters.md", "reason")) == given
+
+
+def test_no_application_and_no_document_of_others_is_named_in_the_library_or_its_guides():  # R5
+    named = re.compile(r"atlas|harmonyk|hubspot|category=.booking|the specification", re.IGNORECASE)
+    pages = [*(ROOT / "src" / "onward").rglob("*.py"), *(ROOT / "src" / "onward").rglob("*.sql")]
+    pages += [*GUIDE.glob("*.md"), ROOT / "README.md"]
+    assert [page.name for page in pages if named.search(page.read_text())] == []
