@@ -104,7 +104,7 @@ async def yielding_async():
         (lambda: 1, {"executor": "process", "name": "one"}, r"can't import <lambda>"),
         (at_the_top, {"memory": 1024}, "give executor='process'"),
         (at_the_top, {"memory": -1}, "memory is -1"),
-        (at_the_top, {"priority": 11}, "priority is 11"),
+        (at_the_top, {"priority": 1001}, "priority is 1001"),
         (at_the_top, {"category": "notifications"}, "did you mean 'notification'"),
         (at_the_top, {"timeout": "soon"}, "timeout is 'soon'"),
         (at_the_top, {"tiemout": 1}, r'job\(\) has no option "tiemout". Did you mean "timeout"\?'),

@@ -96,7 +96,7 @@ def test_a_deadline_may_be_a_time_from_the_enqueue(app):
         ({"actor": "ada"}, "actor is 'ada'; give 'type:id'"),
         ({"actor": "user:"}, "actor is 'user:'"),
         ({"tags": "red"}, "tags is 'red'; give a list"),
-        ({"priority": 11}, "priority is 11"),
+        ({"priority": 1001}, "priority is 1001"),
         ({"delay": 1, "run_at": datetime(2030, 1, 1, tzinfo=UTC)}, "run_at and delay are both set"),
     ],
 )

@@ -133,7 +133,7 @@ EFFECT = (ID, "e", "once", "begun", "0" * 16, 0, None, 1, 1, micros(NOW), None)
 HOUR = timedelta(hours=1)
 TIMELY = Category(name="timely", slo=Slo(SPAN))
 WORKER_ROW = ("w", "{}", 1, 1, 1, None)
-BREAKER = ("b", "closed", 1, micros(NOW), None, None, 0, None, None, 0, None, None, None)
+BREAKER = ("b", "closed", 1, "j", micros(NOW), None, None, 0, None, None, 0, None, None, None)
 NO_BREAKER = (micros(NOW), None, *[None] * len(BREAKER))
 LINE = (None, None, "k", ID, "pending", 1, 1, None, None, None)
 

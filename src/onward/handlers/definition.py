@@ -95,24 +95,9 @@ class JobDecorator:
 def define(function: Callable[..., Any], clients: Clients, options: Defaults) -> AnyJobFunction:
     """Make a job type; raises InvalidSetting now for a job that could never run."""
     check_names("job()", options, Defaults.__annotations__)
-    if not inspect.isfunction(function):
-        raise InvalidSetting(f"{function!r:.80} is no function; put @app.job above a def or an async def")
-    name = options.get("name", function.__name__)
-    if name == _LAMBDA:
-        raise InvalidSetting(
-            "a lambda has no name that its jobs could have; write it as a def, or name the job type: "
-            "@app.job(name='…')"
-        )
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidSetting(f"job type {name!r}: its function yields; return the result instead")
+    name = _name(function, options)
     executor = _executor(name, function, options.get("executor"))
-    memory = options.get("memory")
-    if memory is not None:
-        whole_number("memory", memory, 1, _MOST_MEMORY)
-        if executor != "process":
-            raise InvalidSetting(
-                f"job type {name!r}: memory can be limited for a process only; give executor='process'"
-            )
+    memory = _memory(name, executor, options.get("memory"))
     signature = Signature(function)
     request = _request(name, options, signature, clients.policies)
     handler = Handler(
@@ -133,6 +118,31 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
         schedule=schedule_in_code(name, options, request, signature, clients.policies),
     )
     return JobFunction(handler, signature, clients, request)
+
+
+def _name(function: Any, options: Defaults) -> str:
+    """Return the name of the job type; raise InvalidSetting for what can't be one."""
+    if not inspect.isfunction(function):
+        raise InvalidSetting(f"{function!r:.80} is no function; put @app.job above a def or an async def")
+    name = options.get("name", function.__name__)
+    if name == _LAMBDA:
+        raise InvalidSetting(
+            "a lambda has no name that its jobs could have; write it as a def, or name the job type: "
+            "@app.job(name='…')"
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidSetting(f"job type {name!r}: its function yields; return the result instead")
+    return name
+
+
+def _memory(name: str, executor: str, memory: int | None) -> int | None:
+    if memory is not None:
+        whole_number("memory", memory, 1, _MOST_MEMORY)
+        if executor != "process":
+            raise InvalidSetting(
+                f"job type {name!r}: memory can be limited for a process only; give executor='process'"
+            )
+    return memory
 
 
 def declare(handler: Handler, policies: Policies) -> None:

@@ -62,7 +62,7 @@ def keys_are_listed_forgotten_and_pruned(go: Go) -> list[JobId]:
 
 def the_jobs_of_a_subject_go_with_it(go: Go) -> list[JobId]:
     register(go)
-    gone = put(go, category="booking", subject="booking:é").id
+    gone = put(go, key="for é", subject="booking:é").id
     end(go, take(go)[0], Succeeded())
     kept = put(go, subject="booking:other").id
     dropped = go(subjects.drop_subject("booking:é", DEFAULT_POLICIES, policy="delete"))

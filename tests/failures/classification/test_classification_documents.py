@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from examples.categories import BOOKING, CATEGORIES
 from onward import (
     Client,
     Context,
@@ -24,12 +25,19 @@ from onward.core.failures.classify import classify
 from onward.core.policy.policies import Policies
 from onward.core.work.lifecycle import MAX_RATE_LIMIT_WAITS
 from onward.results import Job
+from tests.apps import with_categories
 from tests.failures.classification.test_classification_rules import NEVER, NOW, answered
 from tests.work.rules.test_lifecycle import job as claimed
 
 SECOND = timedelta(seconds=1)
 MINUTE = 60 * SECOND
 DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def client(client: Client) -> Client:
+    """An application with the categories of the examples."""
+    return with_categories(client)
 
 
 def enqueue(client: Client, category: str) -> str:
@@ -47,7 +55,7 @@ def attempt(client: Client, error: BaseException, now: datetime) -> Job:
 
 def test_a_job_whose_feature_is_switched_off_is_a_success_that_did_nothing(app: Onward):
     # S0-63, R11
-    @app.job(category="booking")
+    @app.job(category=app.category(BOOKING).name)
     def issue_invoice() -> None:
         raise Skip("INVOICING_ENABLED=false")
 
@@ -75,7 +83,7 @@ def test_an_error_of_the_provider_and_a_time_out_are_tried_three_times(client, e
 
 def test_an_address_that_is_none_is_logged_and_failed_at_once(app: Onward, caplog):
     # S0-68
-    @app.job(category="booking")
+    @app.job(category=app.category(BOOKING).name)
     def send_confirmation(ctx: Context, to: str) -> None:
         if "@" not in to:
             ctx.log.error("no address: %s", to)
@@ -140,7 +148,11 @@ def test_a_rate_limit_without_a_time_waits_by_the_back_off_and_longer_each_time(
     # R12, S4-41
     def wait(category: str, **fields: int) -> timedelta:
         outcome = classify(answered(429), now=NOW)
-        return Policies().end_of(claimed(category=category, **fields), outcome, 1.0).transition.delay
+        return (
+            Policies.of(categories=CATEGORIES)
+            .end_of(claimed(category=category, **fields), outcome, 1.0)
+            .transition.delay
+        )
 
     assert [wait("default", attempt=1, waits=waits).total_seconds() for waits in (0, 1, 2, 50)] == [
         5,
@@ -190,7 +202,11 @@ def test_a_deadline_ends_the_waiting_for_a_provider(app: Onward):
 
 def test_the_class_of_an_error_is_a_label_of_bounded_form():
     def label(kind: object) -> str | None:
-        return Policies().end_of(claimed(), Failed({"error_class": kind}), 0.5).transition.error_class
+        return (
+            Policies.of(categories=CATEGORIES)
+            .end_of(claimed(), Failed({"error_class": kind}), 0.5)
+            .transition.error_class
+        )
 
     assert label("HTTPStatusError") == "HTTPStatusError"
     assert {label(odd) for odd in ("", "a b", "x" * 100, 'a"}', "é\n", 5, None)} == {"other"}

@@ -142,7 +142,7 @@ async def test_threads_of_many_orgs_share_statements_too(stores, monkeypatch):
 async def test_a_bad_job_fails_its_own_caller_only(client):
     await client.enqueue(job(0, key="taken"))
     asked = [
-        job(n, key="taken", on_conflict="raise") if n == 17 else job(n, priority=77) if n == 23 else job(n)
+        job(n, key="taken", on_conflict="raise") if n == 17 else job(n, priority=1077) if n == 23 else job(n)
         for n in range(40)
     ]
     answers = await asyncio.gather(*map(client.enqueue, asked), return_exceptions=True)
@@ -171,7 +171,7 @@ async def test_a_cancelled_caller_takes_nobody_with_it(client):
 async def test_threads_share_statements_too(stores):
     store, _ = stores()
     with Client(store=store) as client:
-        asked = [job(n, priority=77) if n == 5 else job(n) for n in range(300)]
+        asked = [job(n, priority=1077) if n == 5 else job(n) for n in range(300)]
 
         def enqueue(new: NewJob) -> object:
             try:

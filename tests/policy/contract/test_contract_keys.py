@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import time_machine
 
+from examples.categories import HARMONYK
 from onward import InvalidJob, InvalidSetting, JobState, NotificationKey, Onward, job_key, notification_key
 from onward.core.jobs.keys import bucket_start, template_fields
 
@@ -113,7 +114,7 @@ def test_a_notification_key_has_the_org_that_is_inherited(app, notify):  # S4-9
 
 def test_a_notification_that_was_sent_is_not_sent_again_in_its_bucket(app):  # S4-9
     # Its category holds a key no longer than its job lives; a bucket lasts.
-    @app.job(category="harmonyk", notification_key=NotificationKey("to", bucket="1d"))
+    @app.job(category=app.category(HARMONYK).name, notification_key=NotificationKey("to", bucket="1d"))
     def remind(to: str) -> None:
         """Do nothing."""
 

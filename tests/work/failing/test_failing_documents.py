@@ -9,10 +9,17 @@ import pytest
 
 from onward import Client, Failed, JobFilter, JobState, NewJob, Succeeded
 from onward.results import Job
+from tests.apps import with_categories
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def client(client: Client) -> Client:
+    """An application with the categories of the examples."""
+    return with_categories(client)
 
 
 def enqueue(client: Client, category: str) -> str:

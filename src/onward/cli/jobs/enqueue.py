@@ -43,7 +43,7 @@ _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5
     metavar="TIME",
     help="Run the job at this time, such as 2026-01-31T18:00+01:00; without an offset, in local time.",
 )
-@click.option("--priority", type=int, help="The priority, 1 to 10; a lower number runs first.")
+@click.option("--priority", type=int, help="1 to 10, or -1000 to 1000: a lower one runs first.")
 @click.option("--queue", help="The queue of the job.")
 @click.option("--key", help="The idempotency key; one job at a time holds it.")
 @click.option("--unique", metavar="TIME", help="How long the job holds the key: 7d, active or forever.")

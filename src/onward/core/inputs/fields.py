@@ -14,6 +14,9 @@ from onward.core.inputs.checks import of_kind
 from onward.core.secrets.redaction import redact_text
 from onward.errors import InvalidJob
 
+FIRST_PRIORITY, LAST_PRIORITY = -1000, 1000
+"""The range of a job's priority. The lower runs first; 1 to 10 are the usual levels."""
+
 _SHORT = 200
 _LONGEST_REASON = 1000
 _NEEDED = frozenset({"job_type", "reason", "note", "action", "effect"})

@@ -165,6 +165,7 @@ def _columns(breaker: Breaker) -> dict[str, Scalar]:
         "name": breaker.name,
         "state": "closed" if breaker.state == "closed" else "open",
         "failures": breaker.failures,
+        "failed_jobs": " ".join(breaker.failed_jobs),
         "counted_from": _micros(breaker.counted_from),
         "opened_at": _micros(breaker.opened_at),
         "until": _micros(breaker.until),
@@ -177,12 +178,13 @@ def _columns(breaker: Breaker) -> dict[str, Scalar]:
 
 
 def _breaker(row: Row) -> Breaker:
-    name, state, failures, counted_from, opened_at, until, holds, probe, probe_until, forced, *rest = row
-    reason, actor_type, actor_id = rest
+    name, state, failures, failed_jobs, counted_from, opened_at, until, holds, *rest = row
+    probe, probe_until, forced, reason, actor_type, actor_id = rest
     return Breaker(
         name=name,
         state=state,
         failures=failures,
+        failed_jobs=tuple(failed_jobs.split()),
         counted_from=_instant(counted_from),
         opened_at=_instant(opened_at),
         until=_instant(until),

@@ -13,7 +13,13 @@ from typing import Any, get_args
 
 from onward.core.inputs.checks import of_kind, span, whole_number, zoned
 from onward.core.inputs.duration import written
-from onward.core.inputs.fields import check_column, check_text, check_texts
+from onward.core.inputs.fields import (
+    FIRST_PRIORITY,
+    LAST_PRIORITY,
+    check_column,
+    check_text,
+    check_texts,
+)
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import NewJob, micros
 from onward.core.jobs.keys import subject_key
@@ -186,7 +192,8 @@ def _common(  # noqa: PLR0917 - positional, so that the cache has one key for ea
     name = DEFAULT_CATEGORY if category is None else category
     check_texts({"category": name, "job_type": job_type, "queue": queue})
     policy = policies.category(name)
-    priority = whole_number("priority", _PRIORITY if level is None else level, 1, 10, error=InvalidJob)
+    priority = _PRIORITY if level is None else level
+    whole_number("priority", priority, FIRST_PRIORITY, LAST_PRIORITY, error=InvalidJob)
     retry = policies.registry.retries.get(job_type) or policy.retry
     attempts = retry.max_attempts if max_attempts is None else max_attempts
     whole_number("max_attempts", attempts, 1, _MOST_ATTEMPTS, error=InvalidJob)

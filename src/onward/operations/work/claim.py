@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 from onward.core.inputs.checks import check_kind, whole_number
-from onward.core.inputs.fields import LONGEST, check_text
+from onward.core.inputs.fields import FIRST_PRIORITY, LONGEST, check_text
 from onward.core.jobs.job import COLUMNS, Job
 from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.claim import MOST_PER_CLAIM, QueuePosition
@@ -19,7 +19,7 @@ from onward.operations.work.leases import worker_lost
 
 _urgency = itemgetter(*map(list(COLUMNS).index, ("priority", "run_at", "id")))
 # Sorts before every job.
-_FRONT = (0, 0, "00000000-0000-0000-0000-000000000000")
+_FRONT = (FIRST_PRIORITY - 1, 0, "00000000-0000-0000-0000-000000000000")
 
 
 def claim(

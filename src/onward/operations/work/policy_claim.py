@@ -24,10 +24,7 @@ from onward.operations.work.claim import claim, read_claimed
 from onward.operations.work.finish import finish
 
 HEADS = ("org_id", "share")
-LEVELS = ("org_id", "priority", "share")
-AGES = ("priority", "share")
 
-_PRIORITIES = range(1, 11)
 _MOST_ORGS = 100
 # Orgs with few jobs leave their share to the others; this is how often the others fill what is left.
 _MOST_ROUNDS = 4
@@ -143,8 +140,7 @@ def _pick(
     wanted: Params = {"queue": queue, "types": as_json(sorted(types))}
     if policy.fair:
         return (yield from _pick_by_turns(wanted, count, locked, orgs))
-    ages = Rows.of(AGES, [(priority, count) for priority in _PRIORITIES])
-    rows = yield Statement("find_aged_jobs", {**wanted, "ages": ages, "orgs": as_json(sorted(orgs))})
+    rows = yield Statement("find_aged_jobs", {**wanted, "share": count, "orgs": as_json(sorted(orgs))})
     return by_age(_candidates(rows), locked.now, _ageing(policy))[:count], locked.turn
 
 
@@ -199,13 +195,10 @@ def _orgs(
 
 
 def _heads(wanted: Params, shares: Mapping[Org, int], unmarked: int, policy: QueuePolicy) -> Statement:
-    params = {**wanted, "unmarked": unmarked}
+    params = {**wanted, "unmarked": unmarked, "heads": Rows.of(HEADS, list(shares.items()))}
     if policy.ageing is None:
-        heads = Rows.of(HEADS, list(shares.items()))
-        return Statement("find_fair_jobs", {**params, "heads": heads})
-    levels = [(org, priority, share) for org, share in shares.items() for priority in _PRIORITIES]
-    rows = Rows.of(LEVELS, levels)
-    return Statement("find_aged_fair_jobs", {**params, "levels": rows})
+        return Statement("find_fair_jobs", params)
+    return Statement("find_aged_fair_jobs", params)
 
 
 def _by_org(found: Iterable[Candidate], locked: _Locked) -> dict[Org, list[Candidate]]:

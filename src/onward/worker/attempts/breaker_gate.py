@@ -2,7 +2,7 @@
 
 A healthy provider costs no statement. A process that does not know a provider yet makes one call at a time;
 each answer that does not push back doubles the calls at once. After an answer that pushes back, every call
-needs the probe, and all processes together have only one.
+needs the probe, and all processes together have only one. A job that has failed before leaves it to others.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from onward.core.failures.breaker import (
     Standing,
     answer_of,
     check_provider,
+    has_failed,
     settings_of,
 )
 from onward.core.jobs.job import Job
@@ -127,13 +128,14 @@ class Breakers:
             self._pass_on(line)
 
     async def _wait_in(self, line: Line, run: Running) -> Outcome | None:
+        failed = has_failed(run.job)
         began = now = time.monotonic()
         while True:
             if run.why is not None:
                 return run.gave_way()
             if now < line.held_until:
                 return self._held(line, run.handler, line.held_until - now)
-            if (admission := line.admit(now)) is not None:
+            if (admission := line.admit(now, failed=failed)) is not None:
                 self._admissions[run.job.id, run.job.lease] = admission
                 run.waited = now - began
                 return None
@@ -145,10 +147,10 @@ class Breakers:
                 # The job has waited too long: its slot is needed for other jobs.
                 line.crowd(now)
                 continue
-            if line.suspect and not line.probing and not line.writing and now >= line.probe_at:
+            if line.may_request_probe(now) and not (failed and now - began < line.courtesy):
                 line.probing = True
                 self._start(self.request_probe(line))
-            await line.wait()
+            await line.wait(failed=failed)
             now = time.monotonic()
 
     def leave(self, job: Job, outcome: Outcome) -> None:
@@ -156,7 +158,7 @@ class Breakers:
         admission = self._admissions.pop((job.id, job.lease), None)
         if admission is None:
             return
-        line, answer = admission.line, answer_of(outcome)
+        line, answer = admission.line, answer_of(outcome, job.id)
         line.running -= 1
         if answer.pushed_back:
             line.doubt()

@@ -14,6 +14,8 @@ from onward.core.failures.breaker import BreakerSettings
 
 _CHECK_SECONDS = 0.1
 _LOOK_IN_SECONDS = 0.5
+# Long enough for a ready job to be claimed once the hold has ended.
+_COURTESY_SECONDS = 1.0
 _MOST_AT_ONCE = 1 << 20
 
 
@@ -49,7 +51,7 @@ class Line:
         self._probe: str | None = None
         self._probe_until = 0.0
         self._moved_at = time.monotonic()
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: dict[asyncio.Future[None], bool] = {}
 
     @property
     def idle(self) -> bool:
@@ -61,15 +63,28 @@ class Line:
         """The seconds that a job may wait in its slot; fewer if the jobs before it waited in vain."""
         return _LOOK_IN_SECONDS if self._stalled else self._patience
 
+    @property
+    def courtesy(self) -> float:
+        """The seconds for which a job that has failed before leaves the probe to the others."""
+        return min(_COURTESY_SECONDS, self.patience / 2)
+
+    def may_request_probe(self, now: float) -> bool:
+        """Whether a probe is needed and none is requested, granted or about to be unnecessary."""
+        return self.suspect and not self.probing and not self.writing and now >= self.probe_at
+
     def is_closed(self, now: float) -> bool:
         """Whether jobs claimed for this provider now would only wait."""
         return now < self.held_until or now < self.crowded_until
 
-    def admit(self, now: float) -> Admission | None:
-        """Return the right to one call; None if no call may begin now."""
+    def admit(self, now: float, *, failed: bool = False) -> Admission | None:
+        """Return the right to one call; None if no call may begin now.
+
+        A job that has `failed` before gets no probe while one waits that has not.
+        """
         probe = None
         if self.suspect:
-            if self._probe is None or now >= self._probe_until:
+            others_wait = not all(self._waiters.values())
+            if self._probe is None or now >= self._probe_until or (failed and others_wait):
                 return None
             probe, self._probe = self._probe, None
         else:
@@ -142,12 +157,12 @@ class Line:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def wait(self) -> None:
+    async def wait(self, *, failed: bool = False) -> None:
         """Wait for a change, for a moment only, because the waiting job may be asked to stop."""
         waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        self._waiters[waiter] = failed
         try:
             await asyncio.wait({waiter}, timeout=_CHECK_SECONDS)
         finally:
-            self._waiters.remove(waiter)
+            del self._waiters[waiter]
             waiter.cancel()

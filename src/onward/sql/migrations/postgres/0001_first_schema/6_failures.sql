@@ -117,6 +117,7 @@ CREATE TABLE {breakers} (
     version bigint NOT NULL,
     state text NOT NULL CHECK (state IN ('closed', 'open')),
     failures integer NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    failed_jobs text NOT NULL DEFAULT '',
     counted_from timestamptz CHECK (counted_from BETWEEN '1970-01-01Z' AND '9999-12-31 23:59:59.999999Z'),
     opened_at timestamptz CHECK (opened_at BETWEEN '1970-01-01Z' AND '9999-12-31 23:59:59.999999Z'),
     until timestamptz CHECK (until BETWEEN '1970-01-01Z' AND '9999-12-31 23:59:59.999999Z'),
