@@ -82,6 +82,12 @@ def running(job: Job) -> Iterator[None]:
         AMBIENT.reset(token)
 
 
+def running_job() -> Job | None:
+    """Return the job whose handler runs here; None outside of handlers."""
+    current = AMBIENT.get()
+    return current if current is None or isinstance(current, Job) else current.job
+
+
 def inherit(jobs: Iterable[NewJob], policies: Policies) -> Iterable[NewJob]:
     """Return jobs with unset fields inherited; raise NotAllowed if the running job may not enqueue one."""
     if AMBIENT.get() is None and policies.settings.contract != "required":

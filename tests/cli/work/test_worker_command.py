@@ -88,8 +88,25 @@ def test_a_dead_job_makes_a_drain_end_with_6_and_is_told_in_one_line_without_its
     assert any(
         line.endswith("ValueError: bad card number → attempts exhausted, dead letter") for line in told
     )
+    # What ends a job is worth its traceback, once.
+    assert worker.output.count("Traceback (most recent call last)") == 2
+    assert worker.output.count('    raise Unrecoverable("no such account")') == 1
     assert "s3cret" not in worker.output
     assert "\x1b" not in worker.output
+
+
+@pytest.mark.parametrize(("asked", "tracebacks"), [("info", 0), ("debug", 1), ("error", 0)])
+def test_an_attempt_that_is_tried_again_is_one_line_with_its_place(folder, jobs, asked, tracebacks):
+    job_id = put(jobs, "fails", max_attempts=2)
+    with Program(folder, "worker", "app:app", "--drain", "--log-level", asked) as worker:
+        assert worker.end() == 0
+    lines = [line.partition(" ")[2] for line in worker.lines if "ValueError: bad card number → " in line]
+    if asked == "info":
+        [line] = lines
+        assert line.startswith(f"✗ fails {job_id} attempt 1/2 ValueError: bad card number → retryable, next")
+        assert line.endswith(" (app.py:30)")
+    assert len(lines) == (asked != "error")
+    assert worker.output.count("Traceback (most recent call last)") == tracebacks
 
 
 def test_it_ends_after_so_many_jobs(folder, jobs):

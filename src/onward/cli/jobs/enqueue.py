@@ -15,7 +15,8 @@ from onward.cli.find_app import find_app
 from onward.cli.jobs.payload_argument import read_payload, words_to_payload
 from onward.cli.times import read_instant, read_length
 from onward.cli.views.progress_line import ProgressLine
-from onward.cli.views.text import lasting, say, short, shown_json
+from onward.cli.views.text import say, short, shown_json
+from onward.core.inputs.duration import lasting
 from onward.core.inputs.plain_text import one_line as clean
 from onward.errors import InvalidSetting, JobNotEnded
 

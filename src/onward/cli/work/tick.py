@@ -8,7 +8,8 @@ import click
 
 from onward.cli.find_app import load_app, name_of_app
 from onward.cli.log_setup import LEVELS, set_up_logs
-from onward.cli.views.text import lasting, say, shown_json
+from onward.cli.views.text import say, shown_json
+from onward.core.inputs.duration import lasting
 
 
 @click.command("tick")

@@ -112,7 +112,7 @@ def command(**values: Any) -> int:
     options = _Options(**{**values, "app": name_of_app(values["app"])})
     queues = parse_queues(options.queues)
     app = load_app(options.app, options.url)
-    set_up_logs(options.log_level, options.app)
+    set_up_logs(options.log_level, options.app, tracebacks=options.dev is not None)
     _warn_of_unknown(queues or {}, app)
     if options.processes > 1:
         return _supervise(app, options, queues)
@@ -173,7 +173,7 @@ def _work(app: Onward, options: _Options, queues: Mapping[str, int | None] | Non
     worker = app.worker(
         queues=queues, concurrency=options.concurrency, lease=options.lease, grace=options.grace,
         drain=options.drain, max_jobs=options.max_jobs, on_registered=registered,
-        on_end=attempt_lines.say_attempt if options.dev else attempt_lines.say_failure,
+        on_end=attempt_lines.say_attempt if options.dev else None,
     )  # fmt: skip
     done = _print_tally if options.as_json else None
     return run_worker(worker, drain=options.drain, grace=options.grace, parent=parent, done=done)
