@@ -11,6 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from onward import Client, JobState, NewJob
+from onward.worker.stopping import StopRequests
 from tests.cli.program import Program
 from tests.postgres import fresh_database
 
@@ -133,7 +134,7 @@ def test_a_queue_to_which_no_job_type_goes_is_noted(folder, jobs):
 
 
 # F09
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_one_signal_lets_short_jobs_end_and_gives_long_ones_back_unburnt(folder, jobs, number):
     long = put(jobs, "long")
     with Program(folder, "worker", "app:app", "--grace", "0.8") as worker:
@@ -155,7 +156,7 @@ def test_a_second_signal_gives_back_at_once_and_the_exit_code_names_it(folder, j
         worker.wait_for("began long")
         worker.send(signal.SIGTERM)
         worker.wait_for("stopping")
-        worker.send(signal.SIGINT)
+        worker.send_until(signal.SIGINT, "giving back")
         assert worker.end() == 130
     assert (jobs.jobs.get(job_id).state, jobs.jobs.get(job_id).attempt) == (JobState.QUEUED, 0)
     assert "Traceback" not in worker.output
@@ -167,8 +168,7 @@ def test_a_third_signal_ends_it_whatever_a_handler_does(folder, jobs, job_type):
     with Program(folder, "worker", "app:app") as worker:
         worker.wait_for(f"began {job_type}")
         for told in ("stopping", "giving back", "leaving"):
-            worker.send(signal.SIGTERM)
-            worker.wait_for(told)
+            worker.send_until(signal.SIGTERM, told)
         assert worker.end() == 143
     assert "Traceback" not in worker.output
 
@@ -276,10 +276,46 @@ def test_a_second_signal_to_the_supervisor_makes_its_children_give_back_at_once(
         supervisor.wait_for("began long")
         supervisor.send(signal.SIGINT)
         supervisor.wait_for("stopping")
-        supervisor.send(signal.SIGINT)
+        supervisor.send_until(signal.SIGINT, "giving back")
         assert supervisor.end() == 130
     assert (jobs.jobs.get(job_id).state, jobs.jobs.get(job_id).attempt) == (JobState.QUEUED, 0)
     assert "Traceback" not in supervisor.output
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_closing_the_terminal_stops_it_like_term_and_burns_no_attempt(folder, jobs, processes):
+    job_id = put(jobs, "long")
+    with Program(folder, "worker", "app:app", "--processes", processes, "--grace", "0") as worker:
+        worker.wait_for("began long")
+        worker.send(signal.SIGHUP)
+        assert worker.end() == 0
+    assert (jobs.jobs.get(job_id).state, jobs.jobs.get(job_id).attempt) == (JobState.QUEUED, 0)
+
+
+def test_a_worker_that_was_started_with_nohup_outlives_its_terminal(folder, jobs):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        worker = Program(folder, "worker", "app:app")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with worker:
+        worker.wait_for("  worker ")
+        worker.send(signal.SIGHUP)
+        put(jobs, "long", payload={"name": "short"})
+        worker.wait_for("began short")
+        worker.send(signal.SIGTERM)
+        assert worker.end() == 0
+
+
+def test_signals_that_come_together_are_one_request_to_stop():
+    now = [100.0]
+    requests = StopRequests(lambda: now[0])
+    counted = []
+    for at in (100.0, 100.000_004, 100.2, 100.31, 100.32, 100.7):
+        now[0] = at
+        counted.append(requests.add())
+    assert counted == [True, False, False, True, False, True]
+    assert requests.count == 3
 
 
 # F10

@@ -20,6 +20,7 @@ from onward.cli.find_app import check_module, name_of_app
 from onward.cli.log_setup import LEVELS
 from onward.cli.views.text import say
 from onward.core.inputs.plain_text import one_line as clean
+from onward.worker.stopping import StopRequests, stop_signals
 
 if TYPE_CHECKING:
     from onward.worker.supervisor import Child
@@ -69,12 +70,13 @@ class _Reloader:
         self._command = command
         self._child: Child | None = None
         self._stopping = asyncio.Event()
+        self._requests = StopRequests()
         self._began = time.monotonic()
 
     async def run(self) -> int:
         """Run until a signal stops it; return the exit code."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in stop_signals():
             loop.add_signal_handler(number, self._stop, number)
         start = "first"
         while True:
@@ -117,7 +119,7 @@ class _Reloader:
 
     def _stop(self, number: signal.Signals) -> None:
         self._stopping.set()
-        if self._child is not None:
+        if self._requests.add() and self._child is not None:
             self._child.stop(number)
 
 
