@@ -95,7 +95,9 @@ class Onward:
         settings["alerts"] = sinks_of(settings.get("alerts"))
         self.policies = Policies.of(**settings)
         self.policies.registry.classification.report = report_broken_rule
-        self.clients = Clients(url, schema=schema, policies=self.policies, row_security=row_security)
+        self.clients = Clients(
+            url, schema=schema, policies=self.policies, row_security=row_security, in_code=True
+        )
         self.handlers: dict[str, Handler] = {}
         self.jobs: dict[str, AnyJobFunction] = {}
         self.job = JobDecorator(self.clients, self._add)

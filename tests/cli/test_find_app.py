@@ -2,8 +2,10 @@
 
 import pytest
 
+from onward import Onward
 from onward.cli.find_app import find_app, load_app
 from onward.errors import InvalidSetting
+from tests.cli.program import Program
 
 APP = "from onward import Onward\napp = Onward('sqlite:///own.db')\n"
 
@@ -59,11 +61,36 @@ def test_an_app_that_fails_is_shown_from_its_own_first_line_on(folder, capsys):
     assert "importlib" not in shown
 
 
-def test_a_url_of_the_command_or_the_environment_replaces_that_of_the_app(folder, monkeypatch):
+def file_of(app: Onward) -> str:
+    with app.clients.open() as client:
+        return client.store.file.path.name
+
+
+def test_a_url_of_the_command_goes_before_that_of_the_code_which_goes_before_the_environments(
+    folder, monkeypatch
+):
     (folder / "app.py").write_text(APP)
+    (folder / "shop.py").write_text("from onward import Onward\napp = Onward()\n")
     monkeypatch.setenv("ONWARD_URL", "sqlite:///env.db")
-    assert load_app("app:app").clients.url == "sqlite:///env.db"
-    assert load_app("app:app", "sqlite:///given.db").clients.url == "sqlite:///given.db"
+    assert file_of(load_app("app:app")) == "own.db"
+    assert file_of(load_app("shop:app")) == "env.db"
+    assert file_of(load_app("app:app", "sqlite:///given.db")) == "given.db"
+    assert file_of(load_app("shop:app", "sqlite:///given.db")) == "given.db"
+
+
+def test_a_command_says_that_the_database_of_the_code_is_used_instead_of_the_environments(folder):
+    (folder / "app.py").write_text(APP)
+    elsewhere = {"ONWARD_URL": "postgresql://ada:s3cret@db/shop"}
+    for command in (("migrate",), ("worker", "--drain"), ("worker", "--drain", "--processes", "2")):
+        with Program(folder, *command, **elsewhere) as program:
+            assert program.end() == 0
+        said = "the database is sqlite:///own.db, as the code says, and not postgresql://***@db/shop, as ONWA"
+        assert program.output.count(said) == 1
+        assert "s3cret" not in program.output
+    with Program(folder, "queues", "list", "--url", "sqlite:///own.db", **elsewhere) as program:
+        assert program.end() == 0
+    assert "ONWARD_URL" not in program.output
+    assert (folder / "own.db").exists()
 
 
 def test_the_app_is_found_by_argument_then_environment_then_settings_then_the_folder(folder, monkeypatch):

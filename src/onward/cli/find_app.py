@@ -26,6 +26,7 @@ from onward.errors import InvalidSetting
 if TYPE_CHECKING:
     from onward.app import Onward
 
+_PARENTS_URL = "ONWARD_PARENT_URL"
 # Matches a file that imports its app, such as `from shop.jobs import app`.
 _SEEMS_AN_APP = re.compile(r"\bapp\b|onward", re.IGNORECASE)
 
@@ -41,8 +42,8 @@ class FoundApp(NamedTuple):
 def load_app(reference: str, url: str | None = None) -> Onward:
     """Import the app that `module:attribute` names, or the only app of `module`.
 
-    The current folder is searched first. A URL given here or in ONWARD_URL replaces the app's own URL, also
-    for child processes.
+    The current folder is searched first. A URL given here, or to the parent of this process, replaces the
+    app's own.
     """
     try:
         return _placed(reference, url).app
@@ -63,12 +64,17 @@ class _Named(NamedTuple):
 
 
 def _placed(reference: str, url: str | None) -> _Named:
+    url = url or os.environ.pop(_PARENTS_URL, None)
     named = _named(reference)
     if url is not None:
-        os.environ["ONWARD_URL"] = url
-    if chosen := os.environ.get("ONWARD_URL"):
-        named.app.clients.url = chosen
+        named.app.clients.use(url)
     return named
+
+
+def pass_on_url(url: str | None) -> None:
+    """Let the worker processes that this command starts use a URL; other users can read command lines."""
+    if url is not None:
+        os.environ[_PARENTS_URL] = url
 
 
 def check_module(reference: str) -> None:

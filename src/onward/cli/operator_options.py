@@ -23,7 +23,7 @@ PLACE = (
         help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py.",
     ),
     click.option(
-        "--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own, else ./onward.db."
+        "--url", metavar="URL", help="The database; else the app's own, else ONWARD_URL, else ./onward.db."
     ),
 )
 ACTOR = (click.option("--actor", metavar="TYPE:ID", help="The actor that does this; else cli:user@host."),)

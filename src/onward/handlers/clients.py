@@ -16,8 +16,11 @@ from onward.core.failures.handler_errors import Unrecoverable
 from onward.core.jobs.job import Job
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.records.artifact import Artifact
-from onward.logs import hide_also
+from onward.logs import get_logger, hide_also
 from onward.stores import open_async_store, open_store
+from onward.stores.urls import overruled_url, shown_url
+
+log = get_logger("onward")
 
 ClientT = TypeVar("ClientT", Client, AsyncClient)
 
@@ -48,7 +51,10 @@ def check_not_importing() -> None:
 
 
 class Clients:
-    """The database of an application; connects when the first client is used."""
+    """The database of an application; connects when the first client is used.
+
+    `in_code` marks the URL as one that the application's code names.
+    """
 
     def __init__(
         self,
@@ -57,8 +63,10 @@ class Clients:
         schema: str = "onward",
         policies: Policies = DEFAULT_POLICIES,
         row_security: bool = False,
+        in_code: bool = False,
     ) -> None:
         self.url = url
+        self._in_code = in_code and url is not None
         self.schema = schema
         self.policies = policies
         self.row_security = row_security
@@ -68,15 +76,22 @@ class Clients:
         self._process = os.getpid()
         self._current: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = WeakKeyDictionary()
 
+    def use(self, url: str | None) -> None:
+        """Use another database than the code of the app names: the one that the caller was told to use."""
+        self.url = url
+        self._in_code = False
+
     def open(self, *, steady: bool = False) -> Client:
         """Return a new client, for the caller to close; a steady client plans each statement once."""
         check_not_importing()
+        self._warn_of_overruled_url()
         store = open_store(self.url, schema=self.schema, steady=steady, row_security=self.row_security)
         return Client(store=store, policies=self.policies)
 
     def open_async(self, *, steady: bool = False) -> AsyncClient:
         """Return a new async client, for the caller to close; a steady client plans each statement once."""
         check_not_importing()
+        self._warn_of_overruled_url()
         security = self.row_security
         store = open_async_store(self.url, schema=self.schema, steady=steady, row_security=security)
         return AsyncClient(store=store, policies=self.policies)
@@ -111,6 +126,17 @@ class Clients:
             client = self._current.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
+
+    def _warn_of_overruled_url(self) -> None:
+        """Log once that the URL in the code is used, and not ONWARD_URL, which names another database."""
+        if self._in_code and self.url and (outside := overruled_url(self.url)):
+            self._in_code = False
+            log.warning(
+                "the database is %s, as the code says, and not %s, as ONWARD_URL says; "
+                "make the app by Onward() without a URL, or unset ONWARD_URL",
+                shown_url(self.url),
+                shown_url(outside),
+            )
 
     def _open_sync(self) -> Client:
         with self._opening:

@@ -34,7 +34,7 @@ def test_a_database_is_planned_checked_and_migrated(onward, url):
 
 def test_a_worker_without_tables_is_told_the_command_that_makes_them(onward, folder, url, monkeypatch):
     monkeypatch.setenv("ONWARD_URL", url)
-    (folder / "app.py").write_text("from onward import Onward\napp = Onward('sqlite:///other.db')\n")
+    (folder / "app.py").write_text("from onward import Onward\napp = Onward()\n")
     ran = onward("worker", "app:app", "--drain")
     assert ran.code == 5
     assert ran.err.endswith("  on the command line: onward migrate\n")

@@ -209,7 +209,7 @@ def test_a_database_that_can_not_be_reached_ends_it_with_5_and_one_line(folder, 
 @pytest.fixture(params=["sqlite", "postgres"])
 def either(request, folder, worker_id):
     """A client on either database, which ONWARD_URL names for the programs that are started."""
-    (folder / "app.py").write_text(APP)
+    (folder / "app.py").write_text(APP.replace('Onward("sqlite:///jobs.db")', "Onward()"))
     with ExitStack() as stack:
         url = "sqlite:///either.db"
         if request.param == "postgres":

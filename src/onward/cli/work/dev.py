@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.find_app import check_module, name_of_app
+from onward.cli.find_app import check_module, name_of_app, pass_on_url
 from onward.cli.log_setup import LEVELS
 from onward.cli.views.text import say
 from onward.core.inputs.plain_text import one_line as clean
@@ -46,15 +46,14 @@ Stamps = dict[str, tuple[int, int]]
     show_default=True,
     help="How long running jobs may take to finish before a restart or exit.",
 )
-@click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
+@click.option("--url", metavar="URL", help="The database; else the app's own, else ONWARD_URL.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 def command(*, app: str | None, concurrency: int, grace: str, url: str | None, log_level: str) -> int:
     """Run the jobs of APP (module:attribute) in this folder, and restart when a .py file changes.
 
     Without APP, the app comes from ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
     """
-    if url is not None:
-        os.environ["ONWARD_URL"] = url
+    pass_on_url(url)
     app = name_of_app(app)
     # The command waits while the user fixes broken code, but a wrong app name can never succeed: fail at
     # once.

@@ -24,7 +24,7 @@ from onward.core.inputs.duration import lasting
     show_default=True,
     help="Run at most this many seconds.",
 )
-@click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
+@click.option("--url", metavar="URL", help="The database; else the app's own, else ONWARD_URL.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document about what was done.")
 def command(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.find_app import load_app, name_of_app
+from onward.cli.find_app import load_app, name_of_app, pass_on_url
 from onward.cli.log_setup import LEVELS, set_up_logs
 from onward.cli.times import to_length
 from onward.cli.views.text import shown_json
@@ -95,7 +95,7 @@ class _Options:
     "--drain", is_flag=True, help="End when no job is left to run; exit with 6 if a job ended dead."
 )
 @click.option("--max-jobs", type=click.IntRange(1), help="End each process after this many jobs.")
-@click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
+@click.option("--url", metavar="URL", help="The database; else the app's own, else ONWARD_URL.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 @click.option(
     "--json",
@@ -202,5 +202,6 @@ def _supervise(app: Onward, options: _Options, queues: Mapping[str, int | None] 
         with app.clients.open() as client:
             return len(client.worker.rescue_worker(worker_id, how=how).held)
 
+    pass_on_url(app.clients.url)
     supervisor = Supervisor(options.again(), options.processes, give_back=give_back)
     return asyncio.run(supervisor.run())

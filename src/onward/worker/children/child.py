@@ -124,7 +124,8 @@ class Child:
         )
         run.provider = handler.provider
         # The app's clients keep their settings, but the parent may use another database than the app names.
-        clients.url, clients.schema = self._start.url, self._start.schema
+        clients.use(self._start.url)
+        clients.schema = self._start.schema
         context = {} if handler.context is None else {handler.context: Context(run, clients)}
         if clients.policies.settings.meter_runs:
             run.time()
