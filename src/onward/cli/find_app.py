@@ -26,6 +26,7 @@ from onward.errors import InvalidSetting
 if TYPE_CHECKING:
     from onward.app import Onward
 
+_KEYS = ("app",)
 _PARENTS_URL = "ONWARD_PARENT_URL"
 # Matches a file that imports its app, such as `from shop.jobs import app`.
 _SEEMS_AN_APP = re.compile(r"\bapp\b|onward", re.IGNORECASE)
@@ -173,13 +174,30 @@ def _setting() -> str | None:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
             raise InvalidSetting(f"can't read {file}: {error}") from None
         for key in path:
-            table = table.get(key, {})
+            table = table.get(key, {}) if isinstance(table, dict) else table
+        _check_keys(file, table)
         app = table.get("app")
         if app is not None and (not isinstance(app, str) or not app):
             raise InvalidSetting(f'app in {file} is {app!r:.80}; give module:attribute, such as "app:app"')
         if app:
             return app
     return None
+
+
+def _check_keys(file: str, table: Any) -> None:
+    """Raise if a settings file has a key that no command reads: its author believes that it works."""
+    where = file if file == "onward.toml" else f"[tool.onward] in {file}"
+    if not isinstance(table, dict):
+        raise InvalidSetting(f'{where} is {table!r:.80}; give a table, such as app = "app:app"')
+    for key in table:
+        if key in {"url", "database"}:
+            raise InvalidSetting(
+                f"{where} has the key {key!r}, but it names no database: give the URL to Onward(), "
+                "to ONWARD_URL or to --url"
+            )
+        if key not in _KEYS:
+            meant = _meant(get_close_matches(key, _KEYS, 1)) or f" It has only {', '.join(_KEYS)}."
+            raise InvalidSetting(f"{where} has the unknown key {key!r:.80}.{meant}")
 
 
 def _has_an_app(folder: Path) -> bool:

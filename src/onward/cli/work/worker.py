@@ -9,12 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from onward.cli.find_app import load_app, name_of_app, pass_on_url
+from onward.cli.limits.existing_names import nearest, queues_of
 from onward.cli.log_setup import LEVELS, set_up_logs
 from onward.cli.times import to_length
 from onward.cli.views.text import shown_json
@@ -136,15 +136,11 @@ def parse_queues(texts: Sequence[str]) -> dict[str, int | None] | None:
 
 def _warn_of_unknown(queues: Mapping[str, int | None], app: Onward) -> None:
     """Warn of a queue that no job type uses: it may be misspelt, or be meant for `.using(queue=…)`."""
-    from onward.core.policy.category import QUEUES
-
-    templates = [handler.template for handler in app.handlers.values()]
-    known = {*QUEUES, *(job.queue or app.policies.queue_of(job.job_type, job.category) for job in templates)}
+    known = queues_of(app)
     for queue in queues:
         if queue not in known:
-            near = get_close_matches(queue, sorted(known), 1)
-            meant = f'; did you mean "{near[0]}"?' if near else ""
-            click.echo(clean(f'note: no job type of this app goes to the queue "{queue}"{meant}'), err=True)
+            note = f'note: no job type of this app goes to the queue "{queue}"{nearest(queue, known)}'
+            click.echo(clean(note), err=True)
 
 
 def _work(app: Onward, options: _Options, queues: Mapping[str, int | None] | None) -> int:
