@@ -205,7 +205,7 @@ def test_a_pause_that_says_nothing_is_refused(tmp_path, error, message, paused, 
 
 
 BAD_ACTORS: list[tuple[type[Exception], str, Any]] = [
-    (InvalidJob, "actor_id is a int", Actor("user", 7)),  # type: ignore[arg-type]
+    (InvalidJob, "actor_id is an int", Actor("user", 7)),  # type: ignore[arg-type]
     (InvalidSetting, r"actor is \('user', 7\); give 'type:id'", ("user", 7)),
     (InvalidSetting, "actor is 7; give 'type:id'", 7),
 ]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from onward.core.inputs.plain_text import kind_of
 from onward.core.inputs.plain_text import one_line as clean
 from onward.errors import InvalidSetting
 
@@ -117,9 +118,8 @@ def _named(reference: str) -> _Named:
         raise InvalidSetting(f'module "{name}" has no attribute "{attribute}".{_meant(near)}')
     found = getattr(module, attribute)
     if not isinstance(found, Onward):
-        kind = type(found).__name__
         raise InvalidSetting(
-            f'"{reference}" is a {kind}, not an Onward.{_meant([f"{name}:{key}" for key in apps])}'
+            f'"{reference}" is {kind_of(found)}, not an Onward.{_meant([f"{name}:{key}" for key in apps])}'
         )
     return _Named(found, reference)
 

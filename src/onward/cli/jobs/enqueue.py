@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ import click
 
 from onward.cli.find_app import find_app
 from onward.cli.jobs.payload_argument import read_payload, words_to_payload
+from onward.cli.limits.existing_names import nearest
+from onward.cli.operator_options import check_actor
 from onward.cli.times import read_instant, read_length
 from onward.cli.views.progress_line import ProgressLine
 from onward.cli.views.text import say, short, shown_json
@@ -55,7 +58,9 @@ _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5
 )
 @click.option("--org", "org_id", help="The org of the job.")
 @click.option("--project", "project_id", help="The project of the job.")
-@click.option("--actor", help="The actor that enqueues it: user:42, system:nightly, api_key:k1.")
+@click.option(
+    "--actor", callback=check_actor, help="The actor that enqueues it: user:42, system:nightly, api_key:k1."
+)
 @click.option("--request-id", help="The id of the request that enqueues it.")
 @click.option("--max-attempts", type=int, help="At most this many attempts.")
 @click.option(
@@ -89,13 +94,20 @@ def command(
         chosen["run_at"] = read_instant("--at", chosen.pop("at"))
     if "delay" in chosen:
         chosen["delay"] = read_length("--delay", chosen["delay"])
-    if known is not None and known.policies.settings.contract == "required":
+    if chosen.get("unique", "active") not in {"active", "forever"}:
+        chosen["unique"] = read_length("--unique", chosen["unique"])
+    # A required contract gives every job a key.
+    strict = known is not None and known.policies.settings.contract == "required"
+    if strict:
         chosen = {**_origin(), **chosen}
     new = _build(known, job, words, payload, chosen)
+    if "unique" in chosen and new.key is None and not strict:
+        raise InvalidSetting("--unique says how long a key holds, but the job has none; give --key too")
     with (known.clients if known else Clients(url)).open() as client:
         if known is None:
             # In the wrong folder this creates a new database, so the user must see which one it is.
             say(f"the job goes to {describe_database(client)}", timed=False)
+            _say_if_unknown(client, job)
         enqueued = client.enqueue(new)
         if not wait:
             _print_enqueued(enqueued, as_json=as_json)
@@ -132,6 +144,15 @@ def _build(
     function = job_type.handler.function
     arguments = words_to_payload(words, function) if payload is None else read_payload(payload)
     return job_type.using(**options).build(**arguments)
+
+
+def _say_if_unknown(client: Client, job_type: str) -> None:
+    """Print a note if workers run and none of them knows the job type; a later one may."""
+    now = datetime.now(UTC)
+    known = [worker.job_types for worker in client.workers.list() if worker.lives(now)]
+    if known and all(types is not None and job_type not in types for types in known):
+        near = nearest(job_type, {name for types in known for name in types or ()})
+        say(clean(f'note: no worker that runs now knows the job type "{job_type}"{near}'), timed=False)
 
 
 def _wait(client: Client, enqueued: Enqueued, timeout: str | None) -> Job:

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ import click
 
 from onward.cli.find_app import check_module, name_of_app, pass_on_url
 from onward.cli.log_setup import LEVELS
+from onward.cli.times import to_length
 from onward.cli.views.text import say
 from onward.core.inputs.plain_text import one_line as clean
 from onward.worker.stopping import StopRequests, stop_signals
@@ -42,13 +44,15 @@ Stamps = dict[str, tuple[int, int]]
 )
 @click.option(
     "--grace",
+    callback=to_length,
+    metavar="TIME",
     default="5s",
     show_default=True,
     help="How long running jobs may take to finish before a restart or exit.",
 )
 @click.option("--url", metavar="URL", help="The database; else the app's own, else ONWARD_URL.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
-def command(*, app: str | None, concurrency: int, grace: str, url: str | None, log_level: str) -> int:
+def command(*, app: str | None, concurrency: int, grace: timedelta, url: str | None, log_level: str) -> int:
     """Run the jobs of APP (module:attribute) in this folder, and restart when a .py file changes.
 
     Without APP, the app comes from ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
@@ -59,7 +63,9 @@ def command(*, app: str | None, concurrency: int, grace: str, url: str | None, l
     # once.
     check_module(app)
     worker = [sys.executable, "-m", "onward", "worker", app, "--concurrency", str(concurrency)]
-    return asyncio.run(_Reloader([*worker, "--grace", grace, "--log-level", log_level]).run())
+    return asyncio.run(
+        _Reloader([*worker, f"--grace={grace.total_seconds()}s", "--log-level", log_level]).run()
+    )
 
 
 class _Reloader:

@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from onward.core.inputs.checks import span, whole_number, zoned
 from onward.core.inputs.fields import check_column, check_text, check_texts
+from onward.core.inputs.plain_text import kind_of
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import NewJob, micros
 from onward.core.jobs.keys import subject_key
@@ -199,7 +200,7 @@ def _check_texts(texts: tuple[str | None, ...]) -> None:
 
 def _payload(new: NewJob, limit: int, policies: Policies) -> str:
     if not isinstance(new.payload, dict):
-        raise InvalidJob(f"payload is a {type(new.payload).__name__}; give a dict of arguments")
+        raise InvalidJob(f"payload is {kind_of(new.payload)}; give a dict of arguments")
     return scan(new, encode(new.payload, limit=limit, redaction=policies.settings.redact), limit, policies)
 
 
@@ -230,7 +231,7 @@ def _lifetime(unique: Lifetime) -> int | None:
 
 def _tags(tags: list[str]) -> str:
     if not isinstance(tags, list | tuple):
-        raise InvalidJob(f"tags is a {type(tags).__name__}; give a list of texts")
+        raise InvalidJob(f"tags is {kind_of(tags)}; give a list of texts")
     for tag in tags:
         check_text("tag", tag, longest=255)
     return as_json(tags)
