@@ -89,18 +89,10 @@ def command(
     from onward.handlers.clients import Clients
 
     known = find_app(app, url)
-    chosen = {name: value for name, value in options.items() if value is not None}
-    if "at" in chosen:
-        chosen["run_at"] = read_instant("--at", chosen.pop("at"))
-    if "delay" in chosen:
-        chosen["delay"] = read_length("--delay", chosen["delay"])
-    if chosen.get("unique", "active") not in {"active", "forever"}:
-        chosen["unique"] = read_length("--unique", chosen["unique"])
+    chosen = _read(options)
     # A required contract gives every job a key.
     strict = known is not None and known.policies.settings.contract == "required"
-    if strict:
-        chosen = {**_origin(), **chosen}
-    new = _build(known, job, words, payload, chosen)
+    new = _build(known, job, words, payload, {**_origin(), **chosen} if strict else chosen)
     if "unique" in chosen and new.key is None and not strict:
         raise InvalidSetting("--unique says how long a key holds, but the job has none; give --key too")
     with (known.clients if known else Clients(url)).open() as client:
@@ -114,6 +106,18 @@ def command(
             return 0
         ended = _without_secrets(_wait(client, enqueued, timeout), client.policies.settings.redact)
         return _print_ended(enqueued, ended, as_json=as_json)
+
+
+def _read(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, with their times and lengths of time read."""
+    chosen = {name: value for name, value in options.items() if value is not None}
+    if "at" in chosen:
+        chosen["run_at"] = read_instant("--at", chosen.pop("at"))
+    if "delay" in chosen:
+        chosen["delay"] = read_length("--delay", chosen["delay"])
+    if chosen.get("unique", "active") not in {"active", "forever"}:
+        chosen["unique"] = read_length("--unique", chosen["unique"])
+    return chosen
 
 
 def _origin() -> dict[str, str]:
