@@ -98,7 +98,7 @@ class Onward:
         self.policies.registry.classification.report = report_broken_rule
         self.clients = Clients(
             url, name=name, module=module_of_caller(), schema=schema, policies=self.policies,
-            row_security=row_security,
+            row_security=row_security, in_code=True,
         )  # fmt: skip
         self.handlers: dict[str, Handler] = {}
         self.jobs: dict[str, AnyJobFunction] = {}

@@ -84,6 +84,12 @@ def running(job: Job) -> Iterator[None]:
         AMBIENT.reset(token)
 
 
+def running_job() -> Job | None:
+    """Return the job whose handler runs here; None outside of handlers."""
+    current = AMBIENT.get()
+    return current if current is None or isinstance(current, Job) else current.job
+
+
 def inherit(jobs: Sequence[NewJob], policies: Policies) -> Sequence[NewJob]:
     """Return jobs with unset fields filled in by their job types, and inherited.
 

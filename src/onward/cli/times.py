@@ -22,9 +22,9 @@ def read_length(name: str, text: str) -> timedelta:
     try:
         return duration(name, value)
     except InvalidSetting:
+        sign = "; it can't be negative" if text.startswith("-") else ""
         raise InvalidSetting(
-            f"{name} is {text!r:.80}; give a length of time that is not negative, such as 90s, 10m, 1h30m or "
-            "7d, or a number of seconds"
+            f"{name} is {text!r:.80}; give a length of time such as 90s, 10m, 1h30m or 7d{sign}"
         ) from None
 
 

@@ -20,8 +20,11 @@ from onward.core.policy.application import schema_of
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.records.artifact import Artifact
 from onward.errors import InvalidSetting
-from onward.logs import hide_also
+from onward.logs import get_logger, hide_also
 from onward.stores import chosen_name, open_async_store, open_store
+from onward.stores.urls import overruled_url, shown_url
+
+log = get_logger("onward")
 
 ClientT = TypeVar("ClientT", Client, AsyncClient)
 
@@ -64,7 +67,8 @@ def module_of_caller() -> str:
 class Clients:
     """The database of an application; connects when the first client is used.
 
-    `application` is the name of the application, or else the module that makes it.
+    `application` is the name of the application, or else the module that makes it. `in_code` marks the URL as
+    one that the application's code names.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Clients:
         schema: str | None = None,
         policies: Policies = DEFAULT_POLICIES,
         row_security: bool = False,
+        in_code: bool = False,
     ) -> None:
         if name is not None and schema is not None:
             raise InvalidSetting(f"name={name!r:.80} chooses the schema of the tables; leave schema= out")
@@ -84,6 +89,7 @@ class Clients:
         self.url = url
         self.schema = schema_of(name) if schema is None else schema
         self.application = name or module
+        self._in_code = in_code and url is not None
         self.policies = policies
         self.row_security = row_security
         hide_also(policies.settings.redact)
@@ -92,15 +98,22 @@ class Clients:
         self._process = os.getpid()
         self._current: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = WeakKeyDictionary()
 
+    def use(self, url: str | None) -> None:
+        """Use another database than the code of the app names: the one that the caller was told to use."""
+        self.url = url
+        self._in_code = False
+
     def open(self, *, steady: bool = False) -> Client:
         """Return a new client, for the caller to close; a steady client plans each statement once."""
         check_not_importing()
+        self._warn_of_overruled_url()
         store = open_store(self.url, schema=self.schema, steady=steady, row_security=self.row_security)
         return Client(store=store, policies=self.policies)
 
     def open_async(self, *, steady: bool = False) -> AsyncClient:
         """Return a new async client, for the caller to close; a steady client plans each statement once."""
         check_not_importing()
+        self._warn_of_overruled_url()
         security = self.row_security
         store = open_async_store(self.url, schema=self.schema, steady=steady, row_security=security)
         return AsyncClient(store=store, policies=self.policies)
@@ -135,6 +148,17 @@ class Clients:
             client = self._current.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
+
+    def _warn_of_overruled_url(self) -> None:
+        """Log once that the URL in the code is used, and not ONWARD_URL, which names another database."""
+        if self._in_code and self.url and (outside := overruled_url(self.url)):
+            self._in_code = False
+            log.warning(
+                "the database is %s, as the code says, and not %s, as ONWARD_URL says; "
+                "make the app by Onward() without a URL, or unset ONWARD_URL",
+                shown_url(self.url),
+                shown_url(outside),
+            )
 
     def _open_sync(self) -> Client:
         with self._opening:

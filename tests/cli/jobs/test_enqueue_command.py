@@ -48,6 +48,47 @@ def test_words_are_converted_by_the_signature_and_the_id_is_printed(onward, app)
     assert job.deadline is not None
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--unique", "7d"), "--unique says how long a key holds, but the job has none; give --key too"),
+        (("--unique", "7x"), "--unique is '7x'; give a length of time such as 90s, 10m, 1h30m or 7d"),
+        (
+            ("--delay=-5s",),
+            "--delay is '-5s'; give a length of time such as 90s, 10m, 1h30m or 7d; it can't be",
+        ),
+        (("--actor", "ada"), "'ada' names no actor; give type:id, such as user:42"),
+    ],
+)
+def test_a_wrong_option_is_explained_in_the_words_of_the_command_line(onward, app, options, message):
+    ran = onward("enqueue", "fails", *options)
+    assert ran.code == 2
+    assert message in ran.err
+    assert "timedelta" not in ran.err
+    with Client("sqlite:///jobs.db") as client:
+        client.migrate()
+        assert not client.jobs.list()
+
+
+def test_a_key_of_the_job_type_is_held_as_long_as_the_option_says(onward, folder):
+    keyed = "@app.job(key='only:{n}')\ndef keyed(n: int) -> None: ...\n"
+    (folder / "app.py").write_text(f"{APP}\n{keyed}")
+    assert onward("enqueue", "keyed", "n=1", "--unique", "7d").code == 0
+    assert stored().key == "only:1"
+
+
+def test_a_job_type_that_no_running_worker_knows_is_noted_where_there_is_no_app(onward, folder):
+    with Client() as client:
+        client.migrate()
+        assert "note" not in onward("enqueue", "send").err, "no worker runs yet"
+        client.worker.register("w1", lease="1h", info={"job_types": ["send", "tidy"]})
+        ran = onward("enqueue", "sned")
+        assert ran.code == 0
+        note = 'note: no worker that runs now knows the job type "sned"; did you mean "send"?'
+        assert ran.err.splitlines()[-1] == note
+        assert "note" not in onward("enqueue", "send").err
+
+
 def test_an_app_that_asks_for_it_is_told_who_enqueues(onward, folder):  # S4-21
     strict = 'Onward("sqlite:///jobs.db", tenancy="required", contract="required")'
     (folder / "app.py").write_text(APP.replace('Onward("sqlite:///jobs.db")', strict))

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onward.cli.views.text import lasting, masked, say
+from onward.cli.views.text import masked, say
+from onward.core.inputs.duration import lasting
 from onward.core.inputs.plain_text import one_line as clean
 from onward.core.policy.application import SCHEMA
 

@@ -56,12 +56,6 @@ def zoned(name: str, value: Any, *, error: type[OnwardError] = InvalidSetting) -
     return value
 
 
-def of_kind(value: object) -> str:
-    """Return the kind of a value with its article, such as "an int"."""
-    kind = type(value).__name__
-    return f"{'an' if kind[0] in 'aeioAEIO' else 'a'} {kind}"
-
-
 def check_kind(name: str, value: object, kind: Any, advice: str) -> None:
     """Raise InvalidSetting if the value is not an instance of `kind`."""
     if not isinstance(value, kind):

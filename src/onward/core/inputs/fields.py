@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from onward.core.inputs.checks import of_kind
+from onward.core.inputs.plain_text import kind_of
 from onward.core.secrets.redaction import redact_text
 from onward.errors import InvalidJob
 
@@ -40,7 +40,7 @@ def check_text(name: str, value: str, *, longest: int) -> None:
     if type(value) is str and value.isascii() and 0 < len(value) <= longest and "\0" not in value:
         return
     if not isinstance(value, str):
-        raise InvalidJob(f"{name} is {of_kind(value)}, not text; give a str")
+        raise InvalidJob(f"{name} is {kind_of(value)}, not text; give a str")
     if not value:
         raise InvalidJob(f"{name} is empty; give some text{'' if name in _NEEDED else ', or leave it out'}")
     if "\0" in value:

@@ -21,8 +21,8 @@ from datetime import UTC, datetime, timedelta
 from unicodedata import normalize
 from uuid import UUID
 
-from onward.core.inputs.checks import of_kind
 from onward.core.inputs.fields import LONGEST
+from onward.core.inputs.plain_text import kind_of
 from onward.errors import InvalidJob, InvalidSetting
 
 _DEPTH = 64
@@ -134,7 +134,7 @@ def _field(template: str, name: str, payload: Mapping[str, object]) -> str:
         return normalize("NFC", value)
     if isinstance(value, int | float | datetime | UUID):
         return canonical_json(value).strip('"')
-    raise InvalidJob(f"key template {template!r}: field {name!r} is {of_kind(value)}; use text or a number")
+    raise InvalidJob(f"key template {template!r}: field {name!r} is {kind_of(value)}; use text or a number")
 
 
 def _part(text: str | None) -> str:

@@ -8,8 +8,9 @@ from datetime import timedelta
 from typing import Any, Literal, TypedDict, get_args
 
 from onward.core.failures.alert import Alert, Sink
-from onward.core.inputs.checks import of_kind, span
+from onward.core.inputs.checks import span
 from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.plain_text import kind_of
 from onward.core.policy.category import Category
 from onward.core.policy.retention import Retention
 from onward.core.secrets.redaction import REDACTION, Redaction
@@ -52,7 +53,7 @@ class SettingOptions(TypedDict, total=False):
 def check_secret(secret: Any) -> None:
     """Raise InvalidSetting for a secret that can't sign links to artifacts; an empty text means no secret."""
     if not isinstance(secret, str):
-        raise InvalidSetting(f"the secret of artifact links is {of_kind(secret)}; give a str")
+        raise InvalidSetting(f"the secret of artifact links is {kind_of(secret)}; give a str")
     try:
         size = len(secret.encode())
     except UnicodeEncodeError:
@@ -101,7 +102,7 @@ class Settings:
         if self.artifact_secret is not None:
             check_secret(self.artifact_secret)
         if not isinstance(self.redact, Redaction):
-            raise InvalidSetting(f"redact is a {type(self.redact).__name__}; give Redaction(names=…)")
+            raise InvalidSetting(f"redact is {kind_of(self.redact)}; give Redaction(names=…)")
 
     @classmethod
     def of(

@@ -11,7 +11,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, get_args
 
-from onward.core.inputs.checks import of_kind, span, whole_number, zoned
+from onward.core.inputs.checks import span, whole_number, zoned
 from onward.core.inputs.duration import written
 from onward.core.inputs.fields import (
     FIRST_PRIORITY,
@@ -20,6 +20,7 @@ from onward.core.inputs.fields import (
     check_text,
     check_texts,
 )
+from onward.core.inputs.plain_text import kind_of
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import NewJob, micros
 from onward.core.jobs.keys import subject_key
@@ -243,7 +244,7 @@ def _lifetime(unique: Lifetime) -> int | None:
 
 def _tags(tags: list[str]) -> str:
     if not isinstance(tags, list | tuple):
-        raise InvalidJob(f"tags is {of_kind(tags)}; give a list of texts")
+        raise InvalidJob(f"tags is {kind_of(tags)}; give a list of texts")
     for tag in tags:
         check_text("tag", tag, longest=255)
     return as_json(tags)

@@ -46,8 +46,9 @@ class Completion(msgspec.Struct, eq=False):
     spent: frozenset[str] = frozenset()
 
 
-Ran = tuple[Job, Outcome, tuple[Usage, ...], Completion | None, Report | None]
-"""A run that is over: its job, outcome and usage, the end that its handler wrote itself, its last report."""
+Ran = tuple[Job, Outcome, tuple[Usage, ...], Completion | None, Report | None, BaseException | None]
+"""A run that is over: its job, outcome and usage, the end that its handler wrote itself, its last report, and
+the exception that made it fail."""
 
 
 class Running(msgspec.Struct, eq=False):

@@ -11,7 +11,7 @@ from types import CoroutineType
 from typing import Any, TypeAlias, cast
 
 from onward.core.jobs.job import Job
-from onward.core.work.lifecycle import Cancelled, Outcome, Succeeded
+from onward.core.work.lifecycle import Cancelled, Failed, Outcome, RateLimited, Succeeded
 from onward.errors import InvalidJob
 from onward.handlers.clients import Clients
 from onward.handlers.context.context import Context
@@ -20,6 +20,7 @@ from onward.origin import AMBIENT
 from onward.worker.attempts.attempt import Running, Waiting, begin, isolated
 from onward.worker.attempts.authorization import Guard
 from onward.worker.attempts.breaker_gate import Breakers
+from onward.worker.attempts.handler_frames import without_worker_frames
 from onward.worker.attempts.outcomes import invalid_arguments, outcome_of, unknown
 from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.attempts.thread_slots import Threads
@@ -66,6 +67,7 @@ class AttemptRunner:
         try:
             arguments = handler.arguments(job.payload)
         except InvalidJob as error:
+            running.errors[job.id] = error
             return invalid_arguments(error)
         run = Running(job, handler, task, reported=running.reported)
         running.runs[job.id] = run
@@ -112,14 +114,27 @@ class AttemptRunner:
     def _raised(self, run: Running, error: BaseException) -> Outcome:
         match error:
             case asyncio.CancelledError() if run.why is not None:
-                return run.gave_way()
+                return self._gave_way(run, error)
             case asyncio.CancelledError() if self.closed or run.task is None or run.task.cancelling():
                 raise error
             # Any other CancelledError is the handler's: it awaited something that was cancelled.
             case Cancelled():
-                return run.gave_way() if run.why else error
-        late = run.why in {"timeout", "deadline"}
-        return run.gave_way() if late else outcome_of(error, run.job, self._clients.policies)
+                return self._gave_way(run, error) if run.why else error
+        error = without_worker_frames(error)
+        if run.why in {"timeout", "deadline"}:
+            return self._gave_way(run, error)
+        outcome = outcome_of(error, run.job, self._clients.policies)
+        if isinstance(outcome, Failed | RateLimited):
+            self._running.errors[run.job.id] = error
+        return outcome
+
+    def _gave_way(self, run: Running, error: BaseException) -> Outcome:
+        outcome = run.gave_way()
+        if isinstance(outcome, Failed):
+            # The traceback shows where the handler was when its time was over.
+            where = without_worker_frames(error).__traceback__
+            self._running.errors[run.job.id] = TimeoutError(run.cancel_reason).with_traceback(where)
+        return outcome
 
     def _enter(self, run: Running) -> None:
         """Start a run's time-out, and make its job the origin of what is enqueued from here on."""

@@ -121,7 +121,8 @@ class Executor:
         usage = running.usage.pop(job.id, ()) if running.usage else ()
         completion = running.completions.pop(job.id, None) if running.completions else None
         report = running.reports.pop(job.id, None) if running.reports else None
-        self._ran.append((job, outcome, usage, completion, report))
+        error = running.errors.pop(job.id, None) if running.errors else None
+        self._ran.append((job, outcome, usage, completion, report, error))
         if self._breakers is not None:
             self._breakers.leave(job, outcome)
 

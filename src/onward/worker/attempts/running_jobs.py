@@ -35,6 +35,7 @@ class RunningJobs:
         self.usage: dict[str, tuple[Usage, ...]] = {}
         self.completions: dict[str, Completion] = {}
         self.reports: dict[str, Report] = {}
+        self.errors: dict[str, BaseException] = {}
         self.reported: Callable[[JobId], None] | None = None
 
     def remove(self, run: Running) -> None:

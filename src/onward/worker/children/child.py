@@ -37,6 +37,7 @@ from onward.handlers.context.context import Context
 from onward.handlers.handler import Provider
 from onward.handlers.job_type import JobType
 from onward.origin import running
+from onward.worker.attempts.handler_frames import without_worker_frames
 from onward.worker.children.protocol import (
     HEADER,
     REPORT_AGAIN,
@@ -107,7 +108,7 @@ class Child:
         try:
             end = self._run(ask, run)
         except BaseException as error:  # noqa: BLE001 - SystemExit too ends the job and not the process
-            end = _without_our_frames(error)
+            end = without_worker_frames(error)
         for stream in (sys.stdout, sys.stderr):
             # Else printed text would be lost when the parent ends this process.
             with suppress(Exception):
@@ -123,7 +124,8 @@ class Child:
         )
         run.provider = handler.provider
         # The app's clients keep their settings, but the parent may use another database than the app names.
-        clients.url, clients.schema = self._start.url, self._start.schema
+        clients.use(self._start.url)
+        clients.schema = self._start.schema
         context = {} if handler.context is None else {handler.context: Context(run, clients)}
         if clients.policies.settings.meter_runs:
             run.time()
@@ -313,11 +315,3 @@ def _import_script(path: str | None) -> ModuleType:
     sys.modules["__mp_main__"] = module
     SourceFileLoader("__mp_main__", path).exec_module(module)
     return module
-
-
-def _without_our_frames(error: BaseException) -> BaseException:
-    """Return the error without this file's frames in its traceback, unless there are no others."""
-    inner = error.__traceback__
-    while inner is not None and inner.tb_frame.f_code.co_filename == __file__:
-        inner = inner.tb_next
-    return error if inner is None else error.with_traceback(inner)

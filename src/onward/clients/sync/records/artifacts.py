@@ -16,8 +16,9 @@ from onward.clients.records.artifact_settings import new_artifact_id
 from onward.clients.records.links import invalid, read_link, signed
 from onward.clients.sync.binding import Binding
 from onward.clients.sync.records.artifact_content import ArtifactContent, Found
-from onward.core.inputs.checks import of_kind, span
+from onward.core.inputs.checks import span
 from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.plain_text import kind_of
 from onward.core.jobs.ids import AnyJobId, normalise_id
 from onward.core.page import Cursor, Page, PageSize
 from onward.core.records.artifact import (
@@ -65,7 +66,7 @@ class Artifacts:
         Raises InvalidSetting, InvalidJob, JobNotFound, and ContractBroken if every artifact must have an org.
         """
         if data is not None and not isinstance(data, BYTES):
-            raise InvalidSetting(f"an artifact's data is {of_kind(data)}; give bytes, or use put_file()")
+            raise InvalidSetting(f"an artifact's data is {kind_of(data)}; give bytes, or use put_file()")
         new = NewArtifact.of(
             name, text=text is not None, content_type=content_type, roles=roles, expires=expires
         )
