@@ -11,7 +11,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from onward import Cancelled, Context, JobState, NewJob, RateLimited, Retry, Skip, Snooze, Unrecoverable
+from onward import (
+    Cancelled,
+    Client,
+    Context,
+    JobState,
+    NewJob,
+    RateLimited,
+    Retry,
+    Skip,
+    Snooze,
+    Unrecoverable,
+)
 from onward.core.work.error_record import ErrorRecord
 from onward.worker.attempts.outcomes import unknown
 from tests.worker.waiting import SOON, drain, until
@@ -130,7 +141,9 @@ async def test_a_payload_that_does_not_fit_the_signature_is_dead_at_once(app):
     async def greet(name: str) -> None:
         raise AssertionError
 
-    enqueued = app.client.enqueue(NewJob(job_type="greet", payload={"nam": "Ada"}))
+    # By another program: a client of the application would refuse it.
+    other = Client(store=app.client.store)
+    enqueued = other.enqueue(NewJob(job_type="greet", payload={"nam": "Ada"}))
     assert (await drain(app)).dead == 1
     error = app.client.jobs.get(enqueued.id).error
     assert error.reason == "invalid_arguments"
