@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from onward import (
     Cancelled,
+    Client,
     Context,
     Failed,
     JobState,
@@ -142,7 +143,9 @@ async def test_a_payload_that_does_not_fit_the_signature_is_dead_at_once(app):
     async def greet(name: str) -> None:
         raise AssertionError
 
-    enqueued = app.client.enqueue(NewJob(job_type="greet", payload={"nam": "Ada"}))
+    # By another program: a client of the application would refuse it.
+    other = Client(store=app.client.store)
+    enqueued = other.enqueue(NewJob(job_type="greet", payload={"nam": "Ada"}))
     assert (await drain(app)).dead == 1
     error = app.client.jobs.get(enqueued.id).error
     assert error.reason == "invalid_arguments"
