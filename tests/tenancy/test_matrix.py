@@ -27,6 +27,7 @@ from onward import (
 )
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
+from onward.core.policy.application import DeclaredTypes
 from onward.core.work.progress import JobReport, Report
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
@@ -251,6 +252,7 @@ REFUSED: dict[str, Call] = {
     "worker.follow_up": lambda c, _: c.worker.follow_up(),
     "worker.sweep": lambda c, _: c.at(NOW + timedelta(days=2000)).worker.sweep(WORKER),
     "worker.instructions": lambda c, _: c.worker.instructions(WORKER),
+    "worker.check_declared": lambda c, _: c.worker.check_declared(WORKER, DeclaredTypes("shop", {})),
     "worker.write": lambda c, o: c.worker.write([POLICIES.end_of(running_job(c, o), Succeeded(), 0.5)]),
     "audit.prune": lambda c, _: c.audit.prune(before=NOW - timedelta(days=1)),
     "audit.seal": lambda c, _: c.audit.seal(),
