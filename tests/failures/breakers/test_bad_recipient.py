@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from onward import Onward, RateLimited
+from onward import Onward, RateLimited, Released
 from onward.core.failures.breaker import Answer
 from onward.core.work.error_record import ErrorRecord
 from onward.results import Job
@@ -111,4 +111,27 @@ async def test_when_only_failed_jobs_wait_one_of_them_probes(app):
     for task in rest:
         task.cancel()
     await asyncio.gather(*rest, return_exceptions=True)
+    await breakers.close()
+
+
+async def test_after_a_hold_a_failed_job_leaves_its_slot_to_what_is_ready(app):
+    refused: list[str] = []
+    send = mail_to(app, 1, refused)
+    await app.aenqueue_many(send.build("bad") for _ in range(6))
+    async with app.worker(concurrency=1) as worker:
+        await until(lambda: len(refused) >= 6)
+        calls = len(refused)
+        await send.aenqueue("good")
+        await until(lambda: worker.tally.succeeded == 1)
+        assert len(refused) <= calls + 3, "the good mail does not wait for all six"
+        assert worker.tally.released > 0
+
+
+async def test_not_more_than_a_hundred_failed_jobs_are_put_off_after_a_hold(app):
+    breakers, [job, *_] = await claimed(app, 2)
+    line, send = breakers.line("mail"), app.handlers["send"]
+    line.hold(timedelta(microseconds=1))
+    for _ in range(100):
+        assert isinstance(await breakers.enter(Running(of(job, failed=True), send)), Released)
+    assert await breakers.enter(Running(of(job, failed=True), send)) is None
     await breakers.close()

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from examples.categories import HUBSPOT
-from onward import Context, InvalidSetting, JobState, Onward, RateLimited
+from onward import Category, Context, InvalidSetting, JobState, Onward, RateLimited
 from onward.core.failures.breaker import Answer
 from onward.handlers.clients import Clients
 from onward.results import Job
@@ -85,7 +84,7 @@ async def test_what_is_held_is_passed_over_and_burns_no_attempt_while_others_run
 
 
 async def test_a_category_that_counts_rate_limits_as_attempts_burns_none_for_what_is_held(app):
-    @app.job(provider="crm", category=app.category(HUBSPOT).name)
+    @app.job(provider="crm", category=app.category(Category(name="c", rate_limit_burns_attempt=True)).name)
     async def call() -> None:
         raise RateLimited("1m", counted=True)
 

@@ -31,7 +31,7 @@ from onward.core.work.lifecycle import Outcome, Released
 from onward.handlers.handler import Handler
 from onward.worker.attempts.attempt import Running
 from onward.worker.attempts.breaker_changes import BreakerChanges
-from onward.worker.attempts.provider_queue import Admission, Line
+from onward.worker.attempts.provider_queue import COURTESY_SECONDS, Admission, Line
 
 _ASK_SECONDS = 0.2
 _KEPT_SECONDS = 10.0
@@ -135,6 +135,8 @@ class Breakers:
                 return run.gave_way()
             if now < line.held_until:
                 return self._held(line, run.handler, line.held_until - now)
+            if failed and line.suspect and line.courtesy.puts_off(now):
+                return _after(COURTESY_SECONDS, COURTESY_SECONDS)
             if (admission := line.admit(now, failed=failed)) is not None:
                 self._admissions[run.job.id, run.job.lease] = admission
                 run.waited = now - began
@@ -147,7 +149,7 @@ class Breakers:
                 # The job has waited too long: its slot is needed for other jobs.
                 line.crowd(now)
                 continue
-            if line.may_request_probe(now) and not (failed and now - began < line.courtesy):
+            if line.may_request_probe(now) and not (failed and _is_courteous(line, now - began)):
                 line.probing = True
                 self._start(self.request_probe(line))
             await line.wait(failed=failed)
@@ -302,6 +304,11 @@ class Breakers:
         task = asyncio.get_running_loop().create_task(work, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _is_courteous(line: Line, waited: float) -> bool:
+    """Whether a job that has failed waits in its slot for others; after a hold it was put off instead."""
+    return not line.courtesy.until and waited < min(COURTESY_SECONDS, line.patience / 2)
 
 
 def _learn(line: Line, standing: Standing, allowed: int) -> None:

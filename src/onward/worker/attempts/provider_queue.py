@@ -14,9 +14,12 @@ from onward.core.failures.breaker import BreakerSettings
 
 _CHECK_SECONDS = 0.1
 _LOOK_IN_SECONDS = 0.5
-# Long enough for a ready job to be claimed once the hold has ended.
-_COURTESY_SECONDS = 1.0
+# Each is a write, and all jobs of a provider may have failed.
+_MOST_PUT_OFF = 100
 _MOST_AT_ONCE = 1 << 20
+
+COURTESY_SECONDS = 1.0
+"""Long enough for a ready job to be claimed once the hold has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,25 @@ class Admission:
     line: Line
     epoch: int
     probe: str | None = None
+
+
+class Courtesy:
+    """The time after a hold in which jobs that have failed leave the probe and their slots to others."""
+
+    def __init__(self) -> None:
+        self.until = 0.0
+        self._left = 0
+
+    def begin(self, at: float) -> None:
+        """Begin it at the end of a hold."""
+        self.until, self._left = at + COURTESY_SECONDS, _MOST_PUT_OFF
+
+    def puts_off(self, now: float) -> bool:
+        """Whether a job that has failed before must return later."""
+        if now >= self.until or not self._left:
+            return False
+        self._left -= 1
+        return True
 
 
 class Line:
@@ -45,6 +67,7 @@ class Line:
         self.probing = False
         self.probe_at = 0.0
         self.crowded_until = 0.0
+        self.courtesy = Courtesy()
         self.turned_away = 0
         self._stalled = False
         self.one_at_a_time = asyncio.Lock()
@@ -62,11 +85,6 @@ class Line:
     def patience(self) -> float:
         """The seconds that a job may wait in its slot; fewer if the jobs before it waited in vain."""
         return _LOOK_IN_SECONDS if self._stalled else self._patience
-
-    @property
-    def courtesy(self) -> float:
-        """The seconds for which a job that has failed before leaves the probe to the others."""
-        return min(_COURTESY_SECONDS, self.patience / 2)
 
     def may_request_probe(self, now: float) -> bool:
         """Whether a probe is needed and none is requested, granted or about to be unnecessary."""
@@ -138,6 +156,7 @@ class Line:
         if left != timedelta():
             # Opening a breaker revokes the probe that was granted.
             self._probe = None
+            self.courtesy.begin(self.held_until)
 
     def grant_probe(self, probe: str) -> None:
         """Grant the probe to the next job; ask for another once it is answered, or after `patience`."""
