@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from onward.core.jobs.scope import Scope
 from onward.errors import NotAllowed
 from onward.operations.statement import Rows, Statement
 from onward.operations.tenancy import OF_ONE_ORG, check_confined
@@ -47,7 +48,7 @@ def test_what_a_confined_client_may_run_names_its_org_wherever_it_touches_a_tabl
 
 def refusal(statement: Statement) -> NotAllowed:
     with pytest.raises(NotAllowed) as refused:
-        next(check_confined([statement], "bolt"))
+        next(check_confined([statement], Scope("bolt")))
     return refused.value
 
 
@@ -80,4 +81,4 @@ def test_a_row_of_another_org_or_of_none_is_refused_before_it_is_written(name, g
 def test_rows_of_the_own_org_are_let_through():
     rows = Rows(("id",), [("1",)], {"org_id": "bolt"})
     with pytest.raises(StopIteration):
-        next(check_confined([Statement("enqueue_jobs", {"jobs": rows})], "bolt"))
+        next(check_confined([Statement("enqueue_jobs", {"jobs": rows})], Scope("bolt")))

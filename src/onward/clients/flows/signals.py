@@ -12,10 +12,10 @@ from onward.clients.binding import AsyncBinding
 from onward.core.bulk import Bulk
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import IdMaker
+from onward.core.jobs.scope import ALL
 from onward.core.page import Cursor, Page, PageSize
 from onward.core.work.wait import KEEP, Awaited, NewSignal, Sent, Signal
 from onward.operations.flows import signals
-from onward.origin import ambient_org
 
 _ids = IdMaker(time.time_ns, os.urandom)
 
@@ -38,13 +38,18 @@ class AsyncSignals:
         come back within a second of the commit. Raises InvalidJob, PayloadTooLarge, PayloadRejected,
         SecretInPayload, and ContractBroken if the application requires an org or an actor.
         """
-        org = self._binding.org_id or ambient_org(self._policies)
-        actor = self._binding.bound.acting()
+        binding = self._binding
+        binding.check_change()
+        org = binding.org_id
+        actor = binding.bound.acting()
         new = NewSignal(_ids.make(), event, key, payload, org, keep, *actor)
         # Promotion makes jobs of every org ready, so a client confined to one org leaves it to the workers.
-        bound, promotes = self._binding.is_within, self._binding.org_id is None
+        bound, promotes = binding.is_within, binding.bound.scope == ALL
         return await self._run(
-            lambda: signals.send(new, self._policies, only_store=bound, promotes=promotes), org_id=org
+            lambda: signals.send(new, self._policies, only_store=bound, promotes=promotes),
+            org_id=org,
+            # The code around confines the signal by its org; promotion is Onward's own work.
+            scope=binding.bound.scope,
         )
 
     async def list(

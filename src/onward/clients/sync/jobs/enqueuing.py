@@ -14,9 +14,10 @@ from onward.core.flows.flow import Flow, group
 from onward.core.inputs.checks import check_kind
 from onward.core.jobs.ids import IdMaker, JobId
 from onward.core.jobs.job import Enqueued, NewJob
+from onward.core.jobs.scope import Scope
 from onward.operations.jobs import enqueue, key_conflicts
 from onward.operations.tenancy import org_of
-from onward.origin import inherit
+from onward.origin import inherit, names_another_parent
 
 _PART = 2500
 
@@ -30,32 +31,39 @@ class Enqueuing:
         self._binding = binding
         self._policies = binding.policies
         self._row_security = binding.store.row_security
-        # `_enqueue_all`, not `enqueue_many`: the caller that sends a group would otherwise pass its own
-        # origin on to the jobs of the other callers.
         gathers = not (self._row_security or binding.is_within or binding.bound.instant is not None)
-        self._gathering = Gathering(self._enqueue_one, self._enqueue_all) if gathers else None
+        self._gathering = Gathering(self._send_one, self._send_all) if gathers else None
 
     def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the job that holds its key."""
         [job] = inherit(self._binding.placed([job]), self._policies)
         several = enqueue.tied(job) or key_conflicts.changes_holder(job, self._policies)
-        if self._gathering is None or several:
-            return self._enqueue_one(job, atomic=several)
+        if self._gathering is None or several or names_another_parent(job):
+            return self._enqueue_one(job, self._binding.scope_of_new, atomic=several)
         return self._gathering.ask(job)
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
         """Store many jobs, all or none; return the answers in the order of `jobs`."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        return self._enqueue_all(list(inherit(self._binding.placed(jobs), self._policies)))
+        placed = list(inherit(self._binding.placed(jobs), self._policies))
+        return self._enqueue_all(placed, self._binding.scope_of_new)
 
     def enqueue_flow(self, flow: Flow | NewJob) -> list[Enqueued]:
         """Store the jobs of a flow, all or none; return the answers in the order of `flow.jobs`."""
         grouped = group(flow)
         jobs = list(inherit(self._binding.placed(grouped.jobs), self._policies))
         ids = _ids.make_many(len(jobs))
-        return self._enqueue_all(grouped.placed(jobs, ids), ids)
+        return self._enqueue_all(grouped.placed(jobs, ids), self._binding.scope_of_new, ids)
 
-    def _enqueue_one(self, job: NewJob, *, atomic: bool = False) -> Enqueued:
+    # The caller that sends a group must pass on neither its origin nor its scope to the jobs of the other
+    # callers. What a handler may enqueue was checked when each of them inherited its origin.
+    def _send_one(self, job: NewJob) -> Enqueued:
+        return self._enqueue_one(job, self._binding.bound.scope)
+
+    def _send_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        return self._enqueue_all(jobs, self._binding.bound.scope)
+
+    def _enqueue_one(self, job: NewJob, scope: Scope, *, atomic: bool = False) -> Enqueued:
         job_id = _ids.make()
         # In a caller's transaction the ledger does not note a repeated request: the key's row would stay
         # locked until the commit.
@@ -64,14 +72,17 @@ class Enqueuing:
             lambda: enqueue.enqueue(job, job_id, self._policies, noted=noted),
             atomic=atomic,
             org_id=org_of([job]) if self._row_security else None,
+            scope=scope,
         )
 
-    def _enqueue_all(self, jobs: Sequence[NewJob], ids: Sequence[JobId] | None = None) -> list[Enqueued]:
+    def _enqueue_all(
+        self, jobs: Sequence[NewJob], scope: Scope, ids: Sequence[JobId] | None = None
+    ) -> list[Enqueued]:
         ids = ids or _ids.promise(len(jobs))
         org = org_of(jobs) if self._row_security else None
         if self._binding.is_within:
             return self._binding.run(
-                lambda: enqueue.enqueue_many(jobs, ids, self._policies, noted=False), org_id=org
+                lambda: enqueue.enqueue_many(jobs, ids, self._policies, noted=False), org_id=org, scope=scope
             )
         # After a deadlock the call is repeated as one statement, which locks its keys in order.
         sizes = chain([_PART], repeat(None))
@@ -79,6 +90,7 @@ class Enqueuing:
             lambda: enqueue.enqueue_many(jobs, ids, self._policies, at_once=next(sizes)),
             atomic=len(jobs) > _PART or self._takes_several(jobs),
             org_id=org,
+            scope=scope,
         )
 
     def _takes_several(self, jobs: Sequence[NewJob]) -> bool:
