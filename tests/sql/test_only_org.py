@@ -22,10 +22,19 @@ DATABASES: tuple[tuple[Database, str], ...] = (("sqlite", "onward_"), ("postgres
 
 def tables_of_orgs() -> set[str]:
     """Every table of which a migration says that it has a column org_id."""
-    found = set(OF_AN_ORG_TOO)
+    return tables_with("org_id") | OF_AN_ORG_TOO
+
+
+def tables_of_projects() -> set[str]:
+    """Every table of which a migration says that it has a column project_id, or whose rows belong to a job."""
+    return tables_with("project_id") | {"attempts", "effects", "reruns"}
+
+
+def tables_with(column: str) -> set[str]:
+    found = set()
     for step in read_migrations("postgres", "onward."):
         for name, body in re.findall(r"CREATE TABLE onward\.(\w+) \((.*?)\n\)", step.sql, re.DOTALL):
-            if re.search(r"^\s*(org_id text|LIKE onward\.live)", body, re.MULTILINE):
+            if re.search(rf"^\s*({column} text|LIKE onward\.live)", body, re.MULTILINE):
                 found.add(name)
     return found | {"jobs", "ledger"}
 
@@ -44,6 +53,8 @@ def test_what_a_confined_client_may_run_names_its_org_wherever_it_touches_a_tabl
     for step in catalogue(database, style, prefix)[name].steps:
         touched = set(re.findall(rf"{re.escape(prefix)}(\w+)", step.text))
         assert "only_org" in step.names or not touched & tables_of_orgs(), step.text
+        of_projects = touched & tables_of_projects()
+        assert "only_project" in step.names or not of_projects, step.text
 
 
 def refusal(statement: Statement) -> NotAllowed:
