@@ -82,7 +82,7 @@ class Owner:
     firm: str | None = None
 
     @property
-    def place(self) -> dict[str, str]:
+    def place(self) -> dict[str, Any]:
         """Give the fields of a job that is its own."""
         return {"org_id": self.org_id} if self.firm is None else {"project_id": self.org_id}
 

@@ -114,7 +114,7 @@ class AsyncBinding:
         if self.bound.role != "onward":
             check_change(self.policies)
         if self.bound.role == "caller":
-            check_operator(self.policies, *self.bound.acting())
+            check_operator(self.policies, self.bound.acting()[0])
 
     async def run(
         self,
@@ -150,8 +150,11 @@ class AsyncBinding:
             await run_async(set_org(org), self._tx)
         return await run_async(made(), self._tx)
 
-    async def walk(self, steps: Walk[T]) -> T:
+    async def walk(self, steps: Walk[T], *, dry_run: bool = False) -> T:
         """Run a walk, each of its steps in a transaction of its own."""
+        if not dry_run:
+            # Before its first step, which may read for long, or find nothing to change.
+            self.check_change()
         try:
             step = next(steps)
             while True:

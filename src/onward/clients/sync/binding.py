@@ -115,7 +115,7 @@ class Binding:
         if self.bound.role != "onward":
             check_change(self.policies)
         if self.bound.role == "caller":
-            check_operator(self.policies, *self.bound.acting())
+            check_operator(self.policies, self.bound.acting()[0])
 
     def run(
         self,
@@ -151,8 +151,11 @@ class Binding:
             run(set_org(org), self._tx)
         return run(made(), self._tx)
 
-    def walk(self, steps: Walk[T]) -> T:
+    def walk(self, steps: Walk[T], *, dry_run: bool = False) -> T:
         """Run a walk, each of its steps in a transaction of its own."""
+        if not dry_run:
+            # Before its first step, which may read for long, or find nothing to change.
+            self.check_change()
         try:
             step = next(steps)
             while True:
