@@ -255,7 +255,12 @@ async def test_a_thread_that_runs_already_is_confined_by_the_client_of_the_conte
     @app.job
     def hands_over(ctx: Context) -> None:
         done = threading.Event()
-        calls.put(lambda: (seen.extend([app.client.org_id, ctx.client.org_id]), done.set()))
+
+        def look() -> None:
+            seen.extend([app.client.org_id, ctx.client.org_id])
+            done.set()
+
+        calls.put(look)
         done.wait()
 
     hands_over.using(org_id="acme").enqueue()

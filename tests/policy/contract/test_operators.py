@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from onward import Client, DeadFilter, Edit, JobFilter, NewJob, Onward
+from onward import DeadFilter, Edit, JobFilter, NewJob, Onward
 from onward.errors import ContractBroken
 
 ID = "0190a8c0-1111-7000-8000-000000000009"
 WHY = {"reason": "why"}
 COMPLETE = NewJob(job_type="t", org_id="o", actor_type="user", actor_id="1", request_id="r")
-ACTIONS: dict[str, Callable[[Client], object]] = {
+ACTIONS: dict[str, Callable[[Any], object]] = {
     "cancel": lambda c: c.jobs.cancel(ID, **WHY),
     "cancel_where": lambda c: c.jobs.cancel_where(JobFilter(queue="q"), **WHY),
     "cancel_subject": lambda c: c.jobs.cancel_subject("s", **WHY),

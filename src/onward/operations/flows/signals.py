@@ -175,7 +175,7 @@ def _payload(event: str, key: str | None, payload: Any, policies: Policies) -> s
     try:
         clean = scan(like, text, MAX_PAYLOAD_BYTES, policies)
     except SecretInPayload as error:
-        raise SecretInPayload(error.path, error.kind, _INSTEAD) from None
+        raise SecretInPayload.at(error.path, error.kind, _INSTEAD) from None
     if isinstance(payload, dict) or clean == text:
         return clean
     return encode(decode(clean)[""], limit=MAX_PAYLOAD_BYTES)
