@@ -1,4 +1,4 @@
-"""What no claim of a worker may return now: paused queues, orgs and job types, and those held by breakers."""
+"""What a worker must not claim now: paused queues, orgs and job types, and those that breakers hold."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection
 from onward.core.limits.pause import Controls
 from onward.worker.attempts.breaker_gate import Breakers
 
-# By then the database reports a spent budget to every worker.
+# By then every worker has read from the database that the budget is spent.
 _SPENT_SECONDS = 2.0
 
 
@@ -23,7 +23,7 @@ class Exclusions:
         self._spent_at: dict[str, float] = {}
 
     def update(self, controls: Controls) -> bool:
-        """Take over the gate and the pauses; return whether they have changed."""
+        """Store the gate and the pauses; return whether they have changed."""
         if (controls.gate, controls.pauses) == (self.controls.gate, self.controls.pauses):
             return False
         self.controls = controls
@@ -37,7 +37,7 @@ class Exclusions:
 
     @property
     def spent_orgs(self) -> frozenset[str]:
-        """The orgs that have just spent their budget, until the pauses include them."""
+        """The orgs that have just spent their budget; the pauses include them soon afterwards."""
         if self._spent_at:
             since = time.monotonic() - _SPENT_SECONDS
             self._spent_at = {org: at for org, at in self._spent_at.items() if at > since}
@@ -45,12 +45,12 @@ class Exclusions:
 
     @property
     def orgs(self) -> frozenset[str]:
-        """The orgs of which nothing is claimed."""
+        """The orgs whose jobs are not claimed."""
         return self._orgs | self.spent_orgs
 
     @property
     def types(self) -> frozenset[str]:
-        """The job types of which nothing is claimed."""
+        """The job types whose jobs are not claimed."""
         return self._types if self._breakers is None else self._types | self._breakers.held_types()
 
     @property
