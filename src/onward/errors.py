@@ -41,8 +41,8 @@ OnwardError
     ├── StorageFull                    no space left; nothing was acknowledged
     └── StoreClosed                    the store was closed, or belongs to the parent of a fork
 
-Each class carries the exit code of the command line, the status of the HTTP API and a stable code. An error is made
-of its message and facts, so that it can be sent as JSON and made again.
+Each class carries the exit code of the command line, the status of the HTTP API and a stable code. An error
+is made of its message and facts, so that it can be sent as JSON and made again.
 """
 
 from __future__ import annotations
@@ -120,14 +120,14 @@ class OnwardError(Exception):
         }
 
     @staticmethod
-    def from_dict(told: Mapping[str, Any]) -> OnwardError:
-        """Return the error that `as_dict` described; of an unknown class it is an OnwardError of that code."""
-        message, facts = str(told["message"]), dict(told.get("facts") or {})
-        known = next((one for one in _tree(OnwardError) if one.__name__ == told["error"]), None)
+    def from_dict(described: Mapping[str, Any]) -> OnwardError:
+        """Return the error that `as_dict` described; for an unknown class, an OnwardError of its code."""
+        message, facts = str(described["message"]), dict(described.get("facts") or {})
+        known = next((one for one in _tree(OnwardError) if one.__name__ == described["error"]), None)
         if known is not None:
             return known(message, **facts)
         error = OnwardError(message, **facts)
-        error.code = str(told["code"])
+        error.code = str(described["code"])
         return error
 
 

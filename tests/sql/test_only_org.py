@@ -26,7 +26,7 @@ def tables_of_orgs() -> set[str]:
 
 
 def tables_of_projects() -> set[str]:
-    """Every table of which a migration says that it has a column project_id, or whose rows belong to a job."""
+    """Every table with a column project_id, or whose rows belong to a job."""
     return tables_with("project_id") | {"attempts", "effects", "reruns"}
 
 

@@ -160,7 +160,7 @@ def in_org(
 
 
 def check_confined(statements: Sequence[Statement], scope: Scope) -> Operation[None]:
-    """Refuse statements that a client of this scope may not run; reads the scope of the parents of new jobs."""
+    """Refuse statements that a client of this scope may not run; reads the parents of new jobs."""
     parents: set[JobId] = set()
     for statement in statements:
         if statement.name not in OF_ONE_ORG:

@@ -2,8 +2,8 @@
 
 A name in `portable/` serves both databases unless the database's own folder overrides it. `:name::type` is
 a parameter, `{name}` a table, `{+name}` a fragment; `TYPES` and `MACROS` are the whole difference in
-dialect. Every statement may also use `:only_org::text` and `:only_project::text`, to which its client is confined
-(null: to none), and `:audited::int`, the level of the audit (0 off, 1 ends, 2 full).
+dialect. Every statement may also use `:only_org::text` and `:only_project::text`, to which its client is
+confined (null: to none), and `:audited::int`, the level of the audit (0 off, 1 ends, 2 full).
 
 On PostgreSQL a name is one statement: one round trip, and one atomic change even outside a transaction. The
 text after `-- early` is a second form, for a caller that runs it in a transaction of its own and then waits
@@ -76,7 +76,7 @@ TYPES: dict[Database, dict[str, str]] = {
 _AS_ARRAYS = {"ids_set": "CAST((SELECT CAST({} AS uuid[])) AS uuid[])"}
 
 # `{micros(x)}` reads an instant as microseconds, `{instant(x)}` is the reverse, `{later(t, x)}` adds them.
-# `{scope(t)}` narrows the rows of a table to the org and project of the client, as the fragment `in_scope` does.
+# `{scope(t)}` keeps the rows of a table that are of the client's org and project, as `{+in_scope}` does.
 _SCOPE = (
     "(:only_org::text IS NULL OR {0}.org_id = :only_org::text) "
     "AND (:only_project::text IS NULL OR {0}.project_id = :only_project::text)"

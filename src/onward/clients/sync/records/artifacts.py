@@ -39,9 +39,9 @@ _SECOND = timedelta(seconds=1)
 class Artifacts:
     """Store, read, share and remove artifacts; all content is checked against its sha256 when read.
 
-    An artifact belongs to the org and the project of its client or of the code around, or to those of a job. Reading raises
-    ArtifactNotFound, ArtifactCorrupt if the content was changed, and InvalidSetting for a text that is
-    neither an id nor a ref.
+    An artifact belongs to the org and the project of its client or of the code around, or to those of a job.
+    Reading raises ArtifactNotFound, ArtifactCorrupt if the content was changed, and InvalidSetting for a text
+    that is neither an id nor a ref.
     """
 
     def __init__(self, binding: Binding) -> None:

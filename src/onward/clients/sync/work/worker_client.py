@@ -144,9 +144,9 @@ class WorkerClient:
 
         A queue that has a policy is claimed by it. Nothing is claimed while the gate is closed or the queue
         is paused; jobs of paused orgs and types are passed over. A caller that keeps watch on these itself,
-        as workers do, gives `paused_orgs` and `paused_types`, and nothing is looked up. `past` is the position of the last job
-        that the caller claimed: PostgreSQL then claims only jobs behind it, and does not read the index
-        entries of jobs claimed before.
+        as workers do, gives `paused_orgs` and `paused_types`; then nothing is read. `past` is the position
+        of the last job that the caller claimed: PostgreSQL then claims only jobs behind it, and does not read
+        the index entries of jobs claimed before.
 
         Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
         """
