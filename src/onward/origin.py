@@ -1,7 +1,8 @@
 """The origin of the running code: its org, its actor, its request, or the job whose handler it is.
 
-Jobs that this code enqueues inherit the origin. A context variable carries it, also into tasks and
-`to_thread`.
+Jobs that this code enqueues inherit the origin, and what it does through a client is confined to the
+origin's org and project. What the code names itself takes precedence over a context, but never over the job
+whose handler it is. A context variable carries the origin, also into tasks and `to_thread`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import msgspec
 
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import Job, NewJob
-from onward.core.policy.contract import check_child, complete
+from onward.core.jobs.scope import Scope
+from onward.core.policy.contract import check_child, check_may, check_within, complete
 from onward.core.policy.policies import Policies
 from onward.errors import InvalidJob
 
@@ -136,6 +138,17 @@ def filled(new: NewJob, policies: Policies) -> NewJob:
     return child
 
 
+def names_another_parent(new: NewJob, *, confined: bool) -> bool:
+    """Whether a job has a parent whose org has to be read.
+
+    It is known of the job whose handler runs here. Outside of handlers only a confined client is asked.
+    """
+    if not isinstance(new, NewJob) or new.parent_id is None:
+        return False
+    job = _job()
+    return confined if job is None else new.parent_id != job.id
+
+
 def ambient_actor() -> Actor | None:
     """Return the actor of the running code, for an action whose client has none."""
     if AMBIENT.get() is None:
@@ -146,10 +159,40 @@ def ambient_actor() -> Actor | None:
     return Actor(origin.actor_type, origin.actor_id)
 
 
-def ambient_org(policies: Policies) -> str | None:
-    """Return the org of the running code, for an action that names none; None if tenancy is off."""
-    origin = _current()
-    return None if origin is None or policies.settings.tenancy == "off" else origin.org_id
+def scope_of_code(bound: Scope, policies: Policies) -> Scope:
+    """Return the scope of a call: what its client binds, and else the org and project of the running code.
+
+    Raise NotAllowed if the code is a handler's, and its job belongs to another org or project.
+    """
+    if AMBIENT.get() is None:
+        return bound
+    origin = _current() or Origin()
+    if origin.job is not None:
+        check_within(bound, origin.job, policies)
+        check_within(Scope(origin.org_id, origin.project_id), origin.job, policies)
+    own = Scope(None if policies.settings.tenancy == "off" else origin.org_id, origin.project_id)
+    org_id = bound.org_id or own.org_id
+    # A project belongs to its org, so that a client of another org does not take it over.
+    project_id = own.project_id if org_id == own.org_id else None
+    return Scope(org_id, bound.project_id or project_id)
+
+
+def scope_of_handler(bound: Scope, policies: Policies) -> Scope:
+    """Return the scope of an enqueue: what a context names only fills in what a new job leaves out."""
+    return bound if _job() is None else scope_of_code(bound, policies)
+
+
+def check_change(policies: Policies) -> None:
+    """Raise NotAllowed if the running code is the handler of a job that may change no other job."""
+    job = _job()
+    if job is not None:
+        check_may(job, "domain", policies)
+
+
+def _job() -> Job | None:
+    """Return the job whose handler runs here."""
+    current = AMBIENT.get()
+    return current.job if isinstance(current, Origin) else current
 
 
 def _current() -> Origin | None:

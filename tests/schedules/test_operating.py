@@ -199,14 +199,14 @@ def test_the_strict_profile_has_no_schedules_for_other_categories(category):  # 
 
 
 def test_the_strict_profile_has_schedules_for_maintenance_and_notifications(client):  # S4-65
-    strict = Client(store=client.store, policies=STRICT)
+    strict = Client(store=client.store, policies=STRICT).acting_as("user:ada")
     for allowed in ("maintenance", "notification"):
         strict.at(T).schedules.add(allowed, strict_job(allowed), every="1h")
     assert [schedule.name for schedule in client.schedules.list()] == ["maintenance", "notification"]
 
 
 def test_a_scheduled_job_has_an_explicit_time(client):  # S4-66
-    strict = Client(store=client.store, policies=STRICT)
+    strict = Client(store=client.store, policies=STRICT).acting_as("user:ada")
     strict.at(T).schedules.add("n", strict_job("notification"), every="1h", jitter="5m")
     [job_id] = strict.at(T + HOUR).worker.schedules.fire(KNOWN).jobs["n"]
     job = client.jobs.get(job_id)

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
+from onward.clients.bound import Bound
 from onward.clients.client import AsyncClient
 from onward.clients.sync.client import Client
 from onward.core.failures.handler_errors import Unrecoverable
 from onward.core.jobs.job import Job
+from onward.core.jobs.scope import ALL, Scope
 from onward.core.policy.application import schema_of
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.records.artifact import Artifact
@@ -103,20 +105,30 @@ class Clients:
         self.url = url
         self._in_code = False
 
-    def open(self, *, steady: bool = False) -> Client:
-        """Return a new client, for the caller to close; a steady client plans each statement once."""
+    def open(self, *, for_worker: bool = False) -> Client:
+        """Return a new client, for the caller to close.
+
+        That of a worker plans each statement once, and is not confined by the code around.
+        """
         check_not_importing()
         self._warn_of_overruled_url()
-        store = open_store(self.url, schema=self.schema, steady=steady, row_security=self.row_security)
-        return Client(store=store, policies=self.policies)
+        store = open_store(self.url, schema=self.schema, steady=for_worker, row_security=self.row_security)
+        return Client(
+            store=store, policies=self.policies, bound=Bound(role="onward" if for_worker else "caller")
+        )
 
-    def open_async(self, *, steady: bool = False) -> AsyncClient:
-        """Return a new async client, for the caller to close; a steady client plans each statement once."""
+    def open_async(self, *, for_worker: bool = False) -> AsyncClient:
+        """Return a new async client, for the caller to close.
+
+        That of a worker plans each statement once, and is not confined by the code around.
+        """
         check_not_importing()
         self._warn_of_overruled_url()
         security = self.row_security
-        store = open_async_store(self.url, schema=self.schema, steady=steady, row_security=security)
-        return AsyncClient(store=store, policies=self.policies)
+        store = open_async_store(self.url, schema=self.schema, steady=for_worker, row_security=security)
+        return AsyncClient(
+            store=store, policies=self.policies, bound=Bound(role="onward" if for_worker else "caller")
+        )
 
     @property
     def sync(self) -> Client:
@@ -170,7 +182,22 @@ class Clients:
 
 
 def confined(client: ClientT, owned: Job | Artifact) -> ClientT:
-    """Return the client confined to the org of a job or an artifact; if it has none, the same client."""
-    if owned.org_id is None or client.policies.settings.tenancy == "off":
-        return client
-    return client.for_org(owned.org_id)
+    """Return the client confined to the org and project of a job or an artifact, if it has any."""
+    scope = scope_of(owned, client.policies)
+    client = client if scope.org_id is None else client.for_org(scope.org_id)
+    return client if scope.project_id is None else client.for_project(scope.project_id)
+
+
+def trusted(client: ClientT, job: Job | None = None) -> ClientT:
+    """Return a client by which Onward itself acts for a running job; the caller has checked what it may do.
+
+    It is confined as its job is, or not at all.
+    """
+    scope = ALL if job is None else scope_of(job, client.policies)
+    bound = Bound(org_id=scope.org_id, project_id=scope.project_id, role="onward")
+    return type(client)(store=client.store, policies=client.policies, bound=bound)
+
+
+def scope_of(owned: Job | Artifact, policies: Policies) -> Scope:
+    """Return the org and the project of a job or an artifact; no org if tenancy is off."""
+    return Scope(None if policies.settings.tenancy == "off" else owned.org_id, owned.project_id)

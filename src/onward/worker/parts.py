@@ -48,7 +48,7 @@ class Parts:
     ) -> None:
         self._settings = settings
         queues, concurrency = settings.queues, settings.concurrency
-        self.client = client = clients.open_async(steady=True)
+        self.client = client = clients.open_async(for_worker=True)
         self.outage = outage = Outage()
         self.wakeups = open_wakeups(client.store)
         self.pace, self.buffer = Pace(time.monotonic(), concurrency), Buffer(concurrency, queues)
@@ -84,7 +84,7 @@ class Parts:
         self._declared = declared_types(handlers, clients.application or "")
         info = about(handlers, settings.queues, settings.concurrency, settings.kind, self._declared)
         return Keeper(
-            clients.open(steady=True), self.outage, lease=duration("lease", settings.lease),
+            clients.open(for_worker=True), self.outage, lease=duration("lease", settings.lease),
             info=info, on_instructions=self._update, lost=self.held.lose,
             blocking=self.executor.running.blocking, registered=settings.on_registered,
         )  # fmt: skip

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from onward import AsyncClient, DuplicateJob, InvalidJob, JobState, NewJob, Succeeded
-from onward.clients.jobs.enqueuing import _PART
+from onward.clients.jobs.storing import _PART
 from onward.core.policy.category import Lifetime
 from onward.stores.postgres.postgres_store import AsyncPostgresStore
 from tests.stores.postgres.postgres_schema import clean_schema

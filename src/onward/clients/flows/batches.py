@@ -63,6 +63,7 @@ class AsyncBatches:
             ),
             atomic=True,
             org_id=new.origin.org_id,
+            scope=self._binding.scope_of_new,
         )
 
     async def open(
@@ -79,7 +80,10 @@ class AsyncBatches:
         """
         new = self._new(name, on_success, on_failure, on_complete)
         await self._run(
-            lambda: batch_create.open_batch(new, self._policies), atomic=True, org_id=new.origin.org_id
+            lambda: batch_create.open_batch(new, self._policies),
+            atomic=True,
+            org_id=new.origin.org_id,
+            scope=self._binding.scope_of_new,
         )
         return new.id
 
@@ -90,7 +94,8 @@ class AsyncBatches:
         id.
         """
         wanted = normalise_id(batch_id, of="batch")
-        await self._run(lambda: batches.close(wanted), atomic=True)
+        # A handler that may enqueue a batch may also close it.
+        await self._run(lambda: batches.close(wanted), atomic=True, scope=self._binding.scope)
 
     async def cancel(
         self, batch_id: AnyJobId, *, reason: str, limit: BulkLimit = _MANY, cursor: Cursor | None = None

@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 
 from onward.core.jobs.job import Job, NewJob
+from onward.core.jobs.scope import Scope
 from onward.core.policy.category import Q_CRITICAL, Q_DEADLETTER, Capability, Category
 from onward.core.policy.derived_keys import derived_key
 from onward.core.policy.policies import Policies
@@ -131,10 +132,40 @@ def check_child(new: NewJob, job: Job, policies: Policies) -> None:
     """Raise NotAllowed for a job that the running job may not enqueue."""
     check_may(job, "enqueue", policies)
     if policies.settings.tenancy != "off" and job.org_id is not None and new.org_id != job.org_id:
-        raise NotAllowed(
-            f"job {job.id} runs for org {job.org_id!r} and may not enqueue for org {new.org_id!r}; "
-            "have that org's own job do it"
+        raise _beyond(job, "org", job.org_id, new.org_id, "enqueue")
+    if job.project_id is not None and new.project_id != job.project_id:
+        raise _beyond(job, "project", job.project_id, new.project_id, "enqueue")
+
+
+def check_within(scope: Scope, job: Job, policies: Policies) -> None:
+    """Raise NotAllowed if a handler would act for another org or project than those of its job."""
+    if (
+        policies.settings.tenancy != "off"
+        and job.org_id is not None
+        and scope.org_id not in {None, job.org_id}
+    ):
+        raise _beyond(job, "org", job.org_id, scope.org_id, "act")
+    if job.project_id is not None and scope.project_id not in {None, job.project_id}:
+        raise _beyond(job, "project", job.project_id, scope.project_id, "act")
+
+
+def check_operator(policies: Policies, actor_type: str | None) -> None:
+    """Raise ContractBroken for an operator's action without the actor that a required contract wants.
+
+    The actor may be of any type: that of a command is `cli`.
+    """
+    if policies.settings.contract == "required" and actor_type is None:
+        raise ContractBroken(
+            "the action has no actor, and contract='required'; call it on client.acting_as('user:42'), "
+            "or within app.context(actor='user:42')"
         )
+
+
+def _beyond(job: Job, what: str, own: str, other: str | None, verb: str) -> NotAllowed:
+    return NotAllowed(
+        f"job {job.id} runs for {what} {own!r} and may not {verb} for {what} {other!r:.80}; "
+        f"have that {what}'s own job do it"
+    )
 
 
 def _missing(field: str, setting: str, option: str) -> ContractBroken:

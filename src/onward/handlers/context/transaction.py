@@ -18,7 +18,7 @@ from onward.core.policy.policies import Policies
 from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End, Succeeded
 from onward.errors import TransactionNotOpen
-from onward.handlers.clients import Clients, confined
+from onward.handlers.clients import Clients, confined, trusted
 from onward.handlers.handler import Run
 from onward.handlers.handles.handle import Handle
 from onward.origin import running
@@ -56,8 +56,8 @@ async def transaction_async(
         run.beginning()
         await manager.__aenter__()
         try:
-            bound = client.within(chosen)
-            tx = AsyncTransaction(run, clients, chosen, confined(bound, run.job))
+            bound = trusted(client).within(chosen)
+            tx = AsyncTransaction(run, clients, chosen, confined(client.within(chosen), run.job))
             yield tx
         except BaseException as error:
             # Artifacts that were rolled back do not count.

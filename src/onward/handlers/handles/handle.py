@@ -169,4 +169,4 @@ def result_of(job: Job) -> Any:
     else:
         what = error.summary or "no error was stored"
         why = f"is dead after attempt {job.attempt} of {job.max_attempts}: {what}"
-    raise JobFailed(f"job {job.id} ({job.job_type}) {why}", job.id)
+    raise JobFailed(f"job {job.id} ({job.job_type}) {why}", job_id=job.id)

@@ -21,6 +21,7 @@ from onward.worker.attempts.attempt import Running, Waiting, begin, isolated
 from onward.worker.attempts.authorization import Guard
 from onward.worker.attempts.breaker_gate import Breakers
 from onward.worker.attempts.handler_frames import without_worker_frames
+from onward.worker.attempts.handler_threads import follow_handlers
 from onward.worker.attempts.outcomes import invalid_arguments, outcome_of, unknown
 from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.attempts.thread_slots import Threads
@@ -55,6 +56,7 @@ class AttemptRunner:
         self._breakers = breakers
         self._meter_runs = clients.policies.settings.meter_runs
         self.closed = False
+        follow_handlers()
 
     def start(self, job: Job, task: asyncio.Task[Any] | None) -> Outcome | Rest:
         """Run a job to its end, or to its first wait: then return the rest, which the caller awaits."""

@@ -64,6 +64,7 @@ class Batches:
             ),
             atomic=True,
             org_id=new.origin.org_id,
+            scope=self._binding.scope_of_new,
         )
 
     def open(
@@ -79,7 +80,12 @@ class Batches:
         Raises InvalidSetting for callbacks that are no jobs, and what `client.enqueue_many()` raises.
         """
         new = self._new(name, on_success, on_failure, on_complete)
-        self._run(lambda: batch_create.open_batch(new, self._policies), atomic=True, org_id=new.origin.org_id)
+        self._run(
+            lambda: batch_create.open_batch(new, self._policies),
+            atomic=True,
+            org_id=new.origin.org_id,
+            scope=self._binding.scope_of_new,
+        )
         return new.id
 
     def close(self, batch_id: AnyJobId) -> None:
@@ -89,7 +95,8 @@ class Batches:
         id.
         """
         wanted = normalise_id(batch_id, of="batch")
-        self._run(lambda: batches.close(wanted), atomic=True)
+        # A handler that may enqueue a batch may also close it.
+        self._run(lambda: batches.close(wanted), atomic=True, scope=self._binding.scope)
 
     def cancel(
         self, batch_id: AnyJobId, *, reason: str, limit: BulkLimit = _MANY, cursor: Cursor | None = None

@@ -3,28 +3,21 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Iterable, Sequence
-from itertools import chain, repeat
+from collections.abc import Iterable
 
 from onward.clients.enqueue_groups import Gathering
 from onward.clients.sync.binding import Binding
+from onward.clients.sync.jobs.storing import Storing, ids
 from onward.core.flows.flow import Flow, group
 from onward.core.inputs.checks import check_kind
-from onward.core.jobs.ids import IdMaker, JobId
 from onward.core.jobs.job import Enqueued, NewJob
+from onward.core.jobs.scope import ALL
 from onward.operations.jobs import enqueue, key_conflicts
-from onward.operations.tenancy import org_of
-from onward.origin import inherit
-
-_PART = 2500
-
-_ids = IdMaker(time.time_ns, os.urandom)
+from onward.origin import inherit, names_another_parent
 
 
 class Enqueuing:
-    """Stores jobs; calls that come at the same time share one statement.
+    """Fills in and stores jobs; calls that come at the same time share one statement.
 
     Clients that differ only in their org, project or actor share statements, too: `bound_to` keeps the
     gathering, which sends them by the binding of the client that was opened.
@@ -33,11 +26,10 @@ class Enqueuing:
     def __init__(self, binding: Binding, gathering: Gathering[NewJob, Enqueued] | None = None) -> None:
         self._binding = binding
         self._policies = binding.policies
-        self._row_security = binding.store.row_security
-        self._gathers = not (self._row_security or binding.is_within or binding.bound.instant is not None)
-        # `_enqueue_all`, not `enqueue_many`: the caller that sends a group would otherwise pass its own
-        # origin on to the jobs of the other callers.
-        self._gathering = gathering or Gathering(self._enqueue_one, self._enqueue_all)
+        self._storing = Storing(binding)
+        security = binding.store.row_security
+        self._gathers = not (security or binding.is_within or binding.bound.instant is not None)
+        self._gathering = gathering or Gathering(self._storing.store_gathered, self._storing.store_group)
 
     def bound_to(self, binding: Binding) -> Enqueuing:
         """Return the same for another binding of the store."""
@@ -46,55 +38,26 @@ class Enqueuing:
     def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the job that holds its key."""
         [job] = inherit(self._binding.placed([job]), self._policies)
-        several = enqueue.tied(job) or key_conflicts.changes_holder(job, self._policies)
-        if several or not self._gathers or self._needs_check(job):
-            return self._enqueue_one(job, atomic=several)
-        return self._gathering.ask(job)
+        if self._gathers and not self._goes_alone(job):
+            return self._gathering.ask(job)
+        return self._storing.store(job, self._binding.scope_of_new)
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
         """Store many jobs, all or none; return the answers in the order of `jobs`."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        return self._enqueue_all(list(inherit(self._binding.placed(jobs), self._policies)))
+        placed = list(inherit(self._binding.placed(jobs), self._policies))
+        return self._storing.store_many(placed, self._binding.scope_of_new)
 
     def enqueue_flow(self, flow: Flow | NewJob) -> list[Enqueued]:
         """Store the jobs of a flow, all or none; return the answers in the order of `flow.jobs`."""
         grouped = group(flow)
         jobs = list(inherit(self._binding.placed(grouped.jobs), self._policies))
-        ids = _ids.make_many(len(jobs))
-        return self._enqueue_all(grouped.placed(jobs, ids), ids)
+        job_ids = ids.make_many(len(jobs))
+        placed = grouped.placed(jobs, job_ids)
+        return self._storing.store_many(placed, self._binding.scope_of_new, job_ids)
 
-    def _needs_check(self, job: NewJob) -> bool:
-        """Whether the database must be asked whether the parent of the job is of the client's org."""
-        return self._binding.org_id is not None and isinstance(job, NewJob) and job.parent_id is not None
-
-    def _enqueue_one(self, job: NewJob, *, atomic: bool = False) -> Enqueued:
-        job_id = _ids.make()
-        # In a caller's transaction the ledger does not note a repeated request: the key's row would stay
-        # locked until the commit.
-        noted = not self._binding.is_within
-        return self._binding.run(
-            lambda: enqueue.enqueue(job, job_id, self._policies, noted=noted),
-            atomic=atomic,
-            org_id=org_of([job]) if self._row_security else None,
-        )
-
-    def _enqueue_all(self, jobs: Sequence[NewJob], ids: Sequence[JobId] | None = None) -> list[Enqueued]:
-        ids = ids or _ids.promise(len(jobs))
-        org = org_of(jobs) if self._row_security else None
-        if self._binding.is_within:
-            return self._binding.run(
-                lambda: enqueue.enqueue_many(jobs, ids, self._policies, noted=False), org_id=org
-            )
-        # After a deadlock the call is repeated as one statement, which locks its keys in order.
-        sizes = chain([_PART], repeat(None))
-        return self._binding.run(
-            lambda: enqueue.enqueue_many(jobs, ids, self._policies, at_once=next(sizes)),
-            atomic=len(jobs) > _PART or self._takes_several(jobs),
-            org_id=org,
-        )
-
-    def _takes_several(self, jobs: Sequence[NewJob]) -> bool:
-        """Whether storing these jobs may need more than one statement."""
-        if len(jobs) > 1 and any(isinstance(job, NewJob) and job.key is not None for job in jobs):
+    def _goes_alone(self, job: NewJob) -> bool:
+        """Whether a job needs several statements, or the org of its parent has to be read."""
+        if enqueue.tied(job) or key_conflicts.changes_holder(job, self._policies):
             return True
-        return any(enqueue.tied(job) or key_conflicts.changes_holder(job, self._policies) for job in jobs)
+        return names_another_parent(job, confined=self._binding.bound.scope != ALL)

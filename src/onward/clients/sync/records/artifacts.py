@@ -40,9 +40,9 @@ _SECOND = timedelta(seconds=1)
 class Artifacts:
     """Store, read, share and remove artifacts; all content is checked against its sha256 when read.
 
-    An artifact belongs to the org and the project of its client, or to those of a job. Reading raises
-    ArtifactNotFound, ArtifactCorrupt if the content was changed, and InvalidSetting for a text that is
-    neither an id nor a ref.
+    An artifact belongs to the org and the project of its client or of the code around, or to those of a job.
+    Reading raises ArtifactNotFound, ArtifactCorrupt if the content was changed, and InvalidSetting for a text
+    that is neither an id nor a ref.
     """
 
     def __init__(self, binding: Binding) -> None:
@@ -189,9 +189,9 @@ class Artifacts:
         return self._content.open(self._follow(token))
 
     def _store(self, new: NewArtifact, source: Source, job_id: AnyJobId | None) -> Artifact:
-        bound = self._binding.bound
+        scope = self._binding.scope
         of_job = None if job_id is None else normalise_id(job_id)
-        named = Owner(org_id=bound.org_id, project_id=bound.project_id, job_id=of_job)
+        named = Owner(org_id=scope.org_id, project_id=scope.project_id, job_id=of_job)
         owner = self._run(partial(artifacts.owner_of, named, self._binding.policies), write=False)
         content = self._content.store(owner.org_id, source)
         return self._run(partial(artifacts.add, new_artifact_id(), new, content, owner))

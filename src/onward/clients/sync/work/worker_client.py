@@ -30,7 +30,7 @@ from onward.core.work.lifecycle import End
 from onward.core.work.progress import JobReport, Report
 from onward.errors import LeaseLost
 from onward.operations.flows import after_end, graph
-from onward.operations.limits import queues
+from onward.operations.limits import pauses, queues
 from onward.operations.records import audit
 from onward.operations.schedules.fire import Known
 from onward.operations.work import leader, policy_claim, polls, progress, rescue
@@ -142,20 +142,26 @@ class WorkerClient:
         limit: ClaimSize = 1,
         *,
         worker_id: str,
-        paused_orgs: Collection[str] = (),
-        paused_types: Collection[str] = (),
+        paused_orgs: Collection[str] | None = None,
+        paused_types: Collection[str] | None = None,
         past: QueuePosition | None = None,
     ) -> list[Job]:
         """Claim at most `limit` ready jobs of a queue under the worker's lease, most urgent first.
 
-        A queue that has a policy is claimed by it. Jobs of `paused_orgs` and `paused_types` are passed over.
-        The worker checks first whether the queue itself is paused. `past` is the position of the last job
-        that the caller claimed: PostgreSQL then claims only jobs behind it, and does not read the index
-        entries of jobs claimed before.
+        A queue that has a policy is claimed by it. Nothing is claimed while the gate is closed or the queue
+        is paused; jobs of paused orgs and types are passed over. A caller that keeps watch on these itself,
+        as workers do, gives `paused_orgs` and `paused_types`; then nothing is read. `past` is the position
+        of the last job that the caller claimed: PostgreSQL then claims only jobs behind it, and does not read
+        the index entries of jobs claimed before.
 
         Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
         """
-        paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
+        if paused_orgs is None and paused_types is None:
+            controls = self._run(pauses.controls, write=False)
+            if controls.gate is not None or queue in controls.paused("queue"):
+                return []
+            paused_orgs, paused_types = controls.held_orgs, controls.paused("job_type")
+        paused = {"paused_orgs": paused_orgs or (), "paused_types": paused_types or ()}
         if isinstance(queue, str) and queue in self._policies.registry.queues:
             return (self.claim_by_policy(queue, limit, worker_id=worker_id, **paused)).jobs
         rows = self._run(lambda: claim_rows(queue, limit, worker_id=worker_id, **paused, past=past))

@@ -1,7 +1,7 @@
 -- name: get_jobs
-SELECT {job_columns live} FROM {live} AS live WHERE id IN (:ids::ids) AND {+of_only_org}
+SELECT {job_columns live} FROM {live} AS live WHERE id IN (:ids::ids) AND {+in_scope}
 UNION ALL
-SELECT {job_columns ended} FROM {ended} AS ended WHERE id IN (:ids::ids) AND {+of_only_org}
+SELECT {job_columns ended} FROM {ended} AS ended WHERE id IN (:ids::ids) AND {+in_scope}
 
 -- name: list_jobs
 -- Each table is read newest first by its primary key, and only as far as the page goes.
@@ -43,7 +43,7 @@ ORDER BY ended.id DESC
 LIMIT :limit::int
 
 -- fragment: narrowed
-{+of_only_org}
+{+in_scope}
 AND (:state::text IS NULL OR state = :state::text)
 AND (:job_type::text IS NULL OR job_type = :job_type::text)
 AND (:queue::text IS NULL OR queue = :queue::text)
@@ -58,39 +58,39 @@ AND (:below::text IS NULL OR id < :below::id)
 -- name: count_jobs
 -- Live jobs are all counted; ended ones only up to a cap, because there may be any number of them.
 SELECT queue, state, count(*) FROM {live}
-WHERE {+of_only_org}
+WHERE {+in_scope}
 GROUP BY queue, state
 UNION ALL
 SELECT NULL, 'succeeded', count(*) FROM (
     SELECT 1 FROM {ended}
-    WHERE state = 'succeeded' AND {+of_only_org}
+    WHERE state = 'succeeded' AND {+in_scope}
     LIMIT :cap::int
 ) AS succeeded
 UNION ALL
 SELECT NULL, 'dead', count(*) FROM (
     SELECT 1 FROM {ended}
-    WHERE state = 'dead' AND {+of_only_org}
+    WHERE state = 'dead' AND {+in_scope}
     LIMIT :cap::int
 ) AS dead
 UNION ALL
 SELECT NULL, 'cancelled', count(*) FROM (
     SELECT 1 FROM {ended}
-    WHERE state = 'cancelled' AND {+of_only_org}
+    WHERE state = 'cancelled' AND {+in_scope}
     LIMIT :cap::int
 ) AS cancelled
 UNION ALL
 SELECT 'q:deadletter', 'dead', count(*) FROM (
     SELECT 1 FROM {ended} AS gone
-    WHERE state = 'dead' AND {+of_only_org} AND {+unresolved}
+    WHERE state = 'dead' AND {+in_scope} AND {+unresolved}
     LIMIT :cap::int
 ) AS unresolved
 
 -- name: list_attempts
 SELECT lease, attempt, worker_id, {micros(started_at)}, {micros(ended_at)}, outcome, {text(error)}, cost_micros
 FROM {attempts}
-WHERE job_id = :id::id AND lease > :after::int AND {+job_of_only_org}
+WHERE job_id = :id::id AND lease > :after::int AND {+job_in_scope}
 ORDER BY lease
 LIMIT :limit::int
 
 -- name: sum_attempts
-SELECT max(lease), CAST(sum(cost_micros) AS bigint) FROM {attempts} WHERE job_id = :id::id AND {+job_of_only_org}
+SELECT max(lease), CAST(sum(cost_micros) AS bigint) FROM {attempts} WHERE job_id = :id::id AND {+job_in_scope}

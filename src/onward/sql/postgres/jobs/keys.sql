@@ -16,7 +16,7 @@ owned AS MATERIALIZED (
     SELECT asked.* FROM asked JOIN {keys} AS k
         ON k.org_id = coalesce(asked.org_id, '') AND k.project_id = coalesce(asked.project_id, '') AND k.key = asked.key
         AND k.job_id = asked.id
-    WHERE :only_org::text IS NULL OR k.org_id = :only_org::text
+    WHERE {scope(k)}
     ORDER BY k.org_id, k.project_id, k.key
     FOR UPDATE OF k
 ),
@@ -149,7 +149,7 @@ WITH {+clock},
 gone AS (
     DELETE FROM {keys}
     WHERE org_id = coalesce(nullif(:org_id::text, ''), :only_org::text, '') AND project_id = :project_id::text
-        AND key = :key::text AND {+of_only_org}
+        AND key = :key::text AND {+in_scope}
     RETURNING org_id, project_id, job_id
 ),
 event AS (
@@ -166,7 +166,7 @@ SELECT CAST(job_id AS text) FROM gone
 WITH owned AS MATERIALIZED (
     SELECT job_id FROM {keys}
     WHERE org_id = :org_id::text AND project_id = :project_id::text AND key = :key::text AND job_id = :id::id
-        AND {+of_only_org}
+        AND {+in_scope}
     FOR UPDATE
 )
 SELECT CAST(live.id AS text) FROM owned JOIN {live} AS live ON live.id = owned.job_id

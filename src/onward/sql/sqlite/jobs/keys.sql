@@ -13,11 +13,11 @@ instr(:changes.states, gone.state) > 0 AND gone.job_type = :changes.job_type
 
 -- fragment: held_changed
 :changes::rows AS changes CROSS JOIN {live} AS live
-ON live.id = :changes.id AND {+may_change_live} AND {+of_only_org}
+ON live.id = :changes.id AND {+may_change_live} AND {+in_scope}
 
 -- fragment: ended_changed
 :changes::rows AS changes CROSS JOIN {ended} AS gone
-ON gone.id = :changes.id AND {+may_change_ended} AND {+of_only_org}
+ON gone.id = :changes.id AND {+may_change_ended} AND {+in_scope}
 
 -- name: change_held_jobs
 -- all changes
@@ -45,7 +45,7 @@ SELECT gone.id, {+reset_state}, 'reset' FROM {+ended_changed}
 UNION ALL
 SELECT live.id, live.state, NULL
 FROM :changes::rows AS changes CROSS JOIN {live} AS live
-ON live.id = :changes.id AND NOT ({+may_change_live}) AND {+of_only_org}
+ON live.id = :changes.id AND NOT ({+may_change_live}) AND {+in_scope}
 UNION ALL
 SELECT :changes.id, gone.state, NULL
 FROM :changes::rows AS changes LEFT JOIN {ended} AS gone ON gone.id = :changes.id
@@ -70,7 +70,7 @@ SET last_seen_at = :now, expires_at = CASE
 END
 FROM :changes::rows AS changes
 WHERE k.org_id = coalesce(:changes.org_id, '') AND k.project_id = coalesce(:changes.project_id, '')
-    AND k.key = :changes.key AND (:only_org IS NULL OR k.org_id = :only_org);
+    AND k.key = :changes.key AND {scope(k)};
 -- all changes
 UPDATE {live} AS live
 SET rerun_requested = CASE WHEN state = 'running' THEN 1 ELSE 0 END,
@@ -92,7 +92,7 @@ SET rerun_requested = CASE WHEN state = 'running' THEN 1 ELSE 0 END,
     max_attempts = CASE WHEN {+starts_again} THEN :changes.max_attempts ELSE max_attempts END,
     timeout_micros = CASE WHEN {+starts_again} THEN :changes.timeout_micros ELSE timeout_micros END
 FROM :changes::rows AS changes
-WHERE live.id = :changes.id AND {+may_change_live} AND {+of_only_org};
+WHERE live.id = :changes.id AND {+may_change_live} AND {+in_scope};
 -- all changes
 INSERT INTO {attempts} (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error, cost_micros)
 SELECT gone.id, lease, attempt, worker_id, started_at, ended_at, outcome, error, {+run_cost}
@@ -109,7 +109,7 @@ SELECT
 FROM {+ended_changed};
 -- all changes
 DELETE FROM {ended}
-WHERE id IN (SELECT :changes.id FROM :changes::rows AS changes) AND id IN (SELECT id FROM {live}) AND {+of_only_org}
+WHERE id IN (SELECT :changes.id FROM :changes::rows AS changes) AND id IN (SELECT id FROM {live}) AND {+in_scope}
 
 -- fragment: reset_state
 CASE WHEN {+due} > :now THEN 'scheduled' WHEN :changes.limit_key IS NULL THEN 'queued' ELSE 'blocked' END
@@ -145,7 +145,7 @@ RETURNING job_id
 
 -- fragment: the_key
 org_id = coalesce(nullif(:org_id, ''), :only_org, '') AND project_id = :project_id AND key = :key
-AND {+of_only_org}
+AND {+in_scope}
 
 -- name: lock_held_job
 SELECT job_id FROM {keys} WHERE {+the_key} AND job_id = :id
