@@ -47,8 +47,11 @@ is made of its message and facts, so that it can be sent as JSON and made again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any, Self
 
 __all__ = [
     "AlreadyResolved",

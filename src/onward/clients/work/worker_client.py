@@ -156,6 +156,8 @@ class AsyncWorkerClient:
         Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
         """
         if paused_orgs is None and paused_types is None:
+            # Else a closed gate would hide that this client may not claim.
+            self._binding.require_all_orgs("worker.claim")
             controls = await self._run(pauses.controls, write=False)
             if controls.gate is not None or queue in controls.paused("queue"):
                 return []
