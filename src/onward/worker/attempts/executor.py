@@ -46,7 +46,6 @@ class Executor:
     ) -> None:
         self._buffer, self._ended, self._breakers = buffer, ended, breakers
         self._concurrency = concurrency
-        self._patience = patience
         self._ran: list[Ran] = []
         self._idle: deque[asyncio.Future[None]] = deque()
         self._slots: list[asyncio.Task[None]] = []
@@ -73,14 +72,14 @@ class Executor:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def close(self) -> None:
-        """Close the slots, and cancel the handlers that still run."""
+    async def close(self, patience: float) -> None:
+        """Close the slots, and cancel the handlers that still run; wait at most `patience` seconds."""
         self._attempts.closed = True
         for slot in self._slots:
             slot.cancel()
         if self._slots:
             # With a limit, because a handler may ignore its cancellation.
-            await asyncio.wait(self._slots, timeout=self._patience)
+            await asyncio.wait(self._slots, timeout=patience)
         self._threads.close()
         await self._processes.close()
 
