@@ -63,6 +63,7 @@ __all__ = ["RUNS", "SETS", "statements_of"]
 SETS = {
     "jobs": new_rows.COLUMNS,
     "ended": finish.ENDED,
+    "failed": finish.FAILED,
     "returned": finish.RETURNED,
     "metered": usage.METERED,
     "changes": key_conflicts.CHANGES,

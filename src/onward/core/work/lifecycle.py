@@ -217,6 +217,11 @@ class End(msgspec.Struct, frozen=True, gc=False):
         """The name that the job type uses for this end in the audit."""
         return None if self.actions is None else self.actions.get(self.transition.event)
 
+    @property
+    def failed_action(self) -> str | None:
+        """The name that the job type uses in the audit for an attempt that fails."""
+        return None if self.actions is None else self.actions.get("job.failed")
+
     def cancelled(self) -> End:
         """Return the end of a job that can't go back, because its cancellation was requested while it ran."""
         to = self.transition

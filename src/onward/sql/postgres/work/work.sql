@@ -97,6 +97,9 @@ giving AS MATERIALIZED (
         outcome text, delay bigint, ran integer, action text, detail jsonb, cost bigint
     )
 ),
+failed AS MATERIALIZED (
+    SELECT * FROM :failed::rows(id uuid, lease bigint, attempt integer, action text, detail jsonb)
+),
 gone AS (
     DELETE FROM {live} AS live USING ending
     WHERE live.id = ANY (ARRAY[ending.id]) AND live.lease = ANY (ARRAY[ending.lease]) AND NOT live.rerun_requested
@@ -131,6 +134,13 @@ past AS (
 ),
 event AS (
     INSERT INTO {audit} ({+audit_columns}, action)
+    -- The attempt at which a job dies precedes its death.
+    SELECT
+        now, 'job.failed', gone.id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
+        failed.attempt, gone.lease, worker_id, failed.detail, failed.action
+    FROM failed JOIN gone ON gone.id = failed.id AND gone.lease = failed.lease, clock
+    WHERE :audited::int > 1
+    UNION ALL
     SELECT
         now, event, id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, to_attempt,
         lease, worker_id, detail, action

@@ -139,7 +139,15 @@ DELETE FROM {claimed} WHERE job_id IS NOT NULL
 -- name: finish_jobs
 -- The audit comes first and shows which leases were lost; only exceptions are returned. A job whose lease was lost is
 -- looked up wherever it is now, and only then, because null equals nothing (`other`, `past`). Below the full audit only
--- lost leases are audited, and the set itself shows which of their jobs have another end that is written.
+-- lost leases are audited, and the set itself shows which of their jobs have another end that is written. Attempts at
+-- which jobs die (`failed`) precede the deaths.
+-- when audited >= 2
+-- all failed
+INSERT INTO {audit} ({+audit_columns}, action)
+SELECT
+    :now, 'job.failed', live.id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
+    :failed.attempt, live.lease, worker_id, :failed.detail, :failed.action
+FROM :failed::rows AS failed CROSS JOIN {live} AS live ON live.id = :failed.id AND live.lease = :failed.lease;
 -- when audited >= 1
 -- all ended
 INSERT INTO {audit} ({+audit_columns}, action)
