@@ -227,6 +227,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     ),
     "rescue": (rescue.rescue, [[stored()], []]),
     "worker": (partial(workers.get_worker, "w"), [[WORKER_ROW]]),
+    "type unknown": (partial(workers.type_unknown_for, "t"), [[(None,)]]),
     "jobs of a worker": (partial(workers.list_running, "w", 1), [[stored()]]),
     "rescue a worker": (partial(rescue.rescue_worker, "w"), [[("w",)], [], [stored()], []]),
     "lead": (partial(leader.lead, "sweeper", "w", ttl=SPAN), [[("w",)]]),

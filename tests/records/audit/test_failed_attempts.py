@@ -15,7 +15,9 @@ def test_the_attempt_at_which_a_job_dies_has_failed_too(app):  # R2, S4-52
     job_id = fail.enqueue().id
     app.tick()
     events = app.client.jobs.events(job_id)
-    assert [(event.event, event.attempt, event.lease, event.action, event.detail) for event in events[1:]] == [
+    assert [
+        (event.event, event.attempt, event.lease, event.action, event.detail) for event in events[1:]
+    ] == [
         ("job.started", 1, 1, None, None),
         ("job.failed", 1, 1, "TRY_FAILED", WHY),
         ("job.deadlettered", 1, 1, "GIVEN_UP", WHY),
@@ -39,7 +41,9 @@ def test_only_a_death_is_recorded_twice(client, outcomes):  # R2
     client.enqueue_many([NewJob(job_type="t")] * len(outcomes))
     client.worker.register("w")
     jobs = client.worker.claim("q:default", 9, worker_id="w")
-    client.worker.finish([job.end_with(outcome) for job, outcome in zip(jobs, outcomes, strict=True)]).require()
+    client.worker.finish(
+        [job.end_with(outcome) for job, outcome in zip(jobs, outcomes, strict=True)]
+    ).require()
     for job in jobs:
         assert len(client.jobs.events(job.id)) == 3
 

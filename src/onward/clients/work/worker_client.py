@@ -35,6 +35,7 @@ from onward.operations.work import leader, policy_claim, polls, progress, rescue
 from onward.operations.work.claim import claim_rows, read_claimed
 from onward.operations.work.finish import finish, finish_reported
 from onward.operations.work.leases import extend, register, retire
+from onward.operations.work.workers import type_unknown_for
 
 L = TypeVar("L", bound=JobLease)
 
@@ -137,21 +138,23 @@ class AsyncWorkerClient:
         worker_id: str,
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
+        job_types: Collection[str] | None = None,
         past: QueuePosition | None = None,
     ) -> list[Job]:
         """Claim at most `limit` ready jobs of a queue under the worker's lease, most urgent first.
 
-        A queue that has a policy is claimed by it. Jobs of `paused_orgs` and `paused_types` are passed over.
+        A queue that has a policy is claimed by it. Jobs of `paused_orgs` and `paused_types` are passed over, and
+        those of other types than `job_types`, if given.
         The worker checks first whether the queue itself is paused. `past` is the position of the last job
         that the caller claimed: PostgreSQL then claims only jobs behind it, and does not read the index
         entries of jobs claimed before.
 
         Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
         """
-        paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
+        may = {"paused_orgs": paused_orgs, "paused_types": paused_types, "job_types": job_types}
         if isinstance(queue, str) and queue in self._policies.registry.queues:
-            return (await self.claim_by_policy(queue, limit, worker_id=worker_id, **paused)).jobs
-        rows = await self._run(lambda: claim_rows(queue, limit, worker_id=worker_id, **paused, past=past))
+            return (await self.claim_by_policy(queue, limit, worker_id=worker_id, **may)).jobs
+        rows = await self._run(lambda: claim_rows(queue, limit, worker_id=worker_id, **may, past=past))
         jobs, unreadable = read_claimed(rows, worker_id)
         if unreadable:
             await self._run(lambda: finish(unreadable))
@@ -165,17 +168,16 @@ class AsyncWorkerClient:
         worker_id: str,
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
+        job_types: Collection[str] | None = None,
     ) -> PolicyClaim:
         """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim.
 
         Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
         """
-        paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
+        may = {"paused_orgs": paused_orgs, "paused_types": paused_types, "job_types": job_types}
         declared = self._policies.registry.queues.get(queue)
         return await self._run(
-            lambda: policy_claim.claim_by_policy(
-                queue, limit, worker_id=worker_id, declared=declared, **paused
-            ),
+            lambda: policy_claim.claim_by_policy(queue, limit, worker_id=worker_id, declared=declared, **may),
             atomic=True,
         )
 
@@ -306,6 +308,10 @@ class AsyncWorkerClient:
     async def abdicate(self, worker_id: str) -> frozenset[str]:
         """End every leadership of a worker; return the names that it led."""
         return await self._run(lambda: leader.abdicate(worker_id))
+
+    async def type_unknown_for(self, job_type: str) -> timedelta | None:
+        """Return how long ago a live worker last knew a job type, zero if one lives; None if none did."""
+        return await self._run(lambda: type_unknown_for(job_type), write=False)
 
     async def promote(self, limit: ClaimSize = 500) -> Promoted:
         """Make due jobs ready if they need no permit or one is free; return when the next job is due.

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from types import CoroutineType
 
+from onward.clients.client import AsyncClient
 from onward.core.jobs.job import Job
 from onward.core.work.lifecycle import Outcome
 from onward.handlers.clients import Clients
@@ -39,6 +40,7 @@ class Executor:
         buffer: Buffer,
         ended: Callable[[Sequence[Ran]], None],
         *,
+        client: AsyncClient,
         concurrency: int,
         patience: float,
         authorize: Authorize | None = None,
@@ -56,6 +58,7 @@ class Executor:
         self._attempts = AttemptRunner(
             handlers, clients, self.running, threads=threads, processes=processes,
             guard=Guard(clients.policies, authorize, threads), breakers=breakers,
+            client=client,
         )  # fmt: skip
 
     def start(self) -> None:

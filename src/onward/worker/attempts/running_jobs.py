@@ -79,12 +79,12 @@ class RunningJobs:
     def abandon_all(self) -> list[Ran]:
         """Abandon handlers that were asked to stop and have not; return those whose slots can't go on."""
         self._processes.kill()
-        asked = [run for run in self.runs.values() if run.why is not None]
-        for run in asked:
+        cancelled = [run for run in self.runs.values() if run.why is not None]
+        for run in cancelled:
             _abandon(run)
         return [
             (run.job, run.gave_way(), run.usage(), run.completion, run.last_report)
-            for run in asked
+            for run in cancelled
             if run.handler.executor == "async"
         ]
 

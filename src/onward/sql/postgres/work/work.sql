@@ -45,7 +45,8 @@ SELECT {job_nulls} WHERE NOT EXISTS (SELECT FROM me)
 
 -- name: claim_unpaused_jobs
 -- plan: steady
--- As claim_jobs, but reads past paused jobs, so it is used only when something is paused.
+-- As claim_jobs, but reads past paused jobs and those of other types than `only`, so it is used only when something is
+-- paused, or for some types.
 WITH clock AS MATERIALIZED (SELECT :now::clock AS now),
 me AS MATERIALIZED (
     SELECT id FROM {workers}, clock WHERE id = :worker::text AND lost_at IS NULL AND lease_until > now
@@ -58,7 +59,8 @@ job AS (
         SELECT ctid FROM {live}
         WHERE queue = :queue::text AND state = 'queued'
             AND (priority, run_at, id) > (:past_priority::int, {instant(:past_run_at::int)}, :past_id::id)
-            AND job_type NOT IN (:types::texts) AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
+            AND job_type NOT IN (:types::texts) AND (:only::text IS NULL OR job_type IN (:only::texts))
+            AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
         ORDER BY priority, run_at, id
         LIMIT :limit::int
         FOR UPDATE SKIP LOCKED

@@ -73,7 +73,8 @@ WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL
 DELETE FROM {claimed} WHERE job_id IS NOT NULL
 
 -- name: claim_unpaused_jobs
--- As claim_jobs, but reads past paused jobs, so it is used only when something is paused.
+-- As claim_jobs, but reads past paused jobs and those of other types than `only`, so it is used only when something is
+-- paused, or for some types.
 -- when audited >= 2
 INSERT INTO {audit} ({+audit_columns})
 SELECT
@@ -81,6 +82,7 @@ SELECT
     attempt + 1, lease + 1, :worker, NULL
 FROM {live}
 WHERE queue = :queue AND state = 'queued' AND job_type NOT IN (:types::texts)
+    AND (:only IS NULL OR job_type IN (:only::texts))
     AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
     AND EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now)
 ORDER BY priority, run_at, id
@@ -113,6 +115,7 @@ WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL
 -- when audited < 2
 INSERT INTO {claimed} (job_id) SELECT id FROM {live}
 WHERE queue = :queue AND state = 'queued' AND job_type NOT IN (:types::texts)
+    AND (:only IS NULL OR job_type IN (:only::texts))
     AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
     AND EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now)
 ORDER BY priority, run_at, id
