@@ -182,7 +182,8 @@ def _work(app: Onward, options: _Options, queues: Mapping[str, int | None] | Non
             parent.tell_registered(worker_id)
 
     worker = app.worker(
-        queues=queues, types=parse_types(options.types), concurrency=options.concurrency, lease=options.lease, grace=options.grace,
+        queues=queues, types=parse_types(options.types), concurrency=options.concurrency,
+        lease=options.lease, grace=options.grace,
         drain=options.drain, max_jobs=options.max_jobs, on_registered=registered,
         on_end=attempt_lines.say_attempt if options.dev else attempt_lines.say_failure,
     )  # fmt: skip

@@ -14,7 +14,8 @@ from onward.core.jobs.job import Job, NewJob
 from onward.core.jobs.keys import job_key
 from onward.core.policy.category import Q_CRITICAL, Q_DEADLETTER, Capability, Category
 from onward.core.policy.policies import Policies
-from onward.errors import ContractBroken, NotAllowed
+from onward.core.work.retry import LONGEST_DELAY
+from onward.errors import ContractBroken, InvalidJob, NotAllowed
 
 ACTOR_TYPES = ("user", "system", "api_key")
 
@@ -95,6 +96,20 @@ def check_scheduling(category: Category, run_at: datetime | None, delay: timedel
     if category.scheduling == "explicit" and run_at is None:
         raise ContractBroken(
             f"category {category.name} is scheduled by an explicit run_at only; give that instead of a delay"
+        )
+
+
+def check_due(new: NewJob, now: datetime) -> None:
+    """Raise InvalidJob for a job that would be due after its deadline: it could only die."""
+    due_at, deadline = new.run_at, new.deadline
+    if isinstance(new.delay, timedelta):
+        due_at = now + min(new.delay, LONGEST_DELAY)
+    # Values of another kind, and times without a zone, are refused with all other fields.
+    known = isinstance(due_at, datetime) and isinstance(deadline, datetime)
+    if known and due_at.tzinfo and deadline.tzinfo and due_at > deadline:
+        raise InvalidJob(
+            f"the job is due at {due_at}, after its deadline at {deadline}; "
+            "give an earlier run_at or a shorter delay, or a later deadline"
         )
 
 

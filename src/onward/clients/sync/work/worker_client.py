@@ -144,11 +144,10 @@ class WorkerClient:
     ) -> list[Job]:
         """Claim at most `limit` ready jobs of a queue under the worker's lease, most urgent first.
 
-        A queue that has a policy is claimed by it. Jobs of `paused_orgs` and `paused_types` are passed over, and
-        those of other types than `job_types`, if given.
-        The worker checks first whether the queue itself is paused. `past` is the position of the last job
-        that the caller claimed: PostgreSQL then claims only jobs behind it, and does not read the index
-        entries of jobs claimed before.
+        A queue that has a policy is claimed by it. Jobs of `paused_orgs` and `paused_types` are passed over,
+        and those of other types than `job_types`, if given. The worker checks first whether the queue itself
+        is paused. `past` is the position of the last job that the caller claimed: PostgreSQL then claims only
+        jobs behind it, and does not read the index entries of jobs claimed before.
 
         Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
         """

@@ -120,9 +120,10 @@ held AS MATERIALIZED (
     FOR UPDATE OF live
 ),
 back AS (
-    -- The lease is raised when a job is released, too: else its last holder could still finish it.
+    -- The lease is raised when a job is released, too: else its last holder could still finish it. No job waits
+    -- beyond its deadline: it is due then, to die.
     UPDATE {live} AS live
-    SET state = CASE WHEN held.delay > 0 THEN held.state ELSE 'queued' END, run_at = {later(now, held.delay)},
+    SET state = CASE WHEN held.delay > 0 THEN held.state ELSE 'queued' END, run_at = least({later(now, held.delay)}, live.deadline),
         attempt = held.attempt, lease = live.lease + 1, waits = held.waits, crashes = held.crashes,
         error = coalesce(held.error, live.error), progress = NULL
     FROM held, clock

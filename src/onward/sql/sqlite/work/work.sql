@@ -286,10 +286,11 @@ SELECT
     :returned.cost
 FROM :returned::rows AS returned CROSS JOIN {live} AS live ON live.id = :returned.id AND live.lease = :returned.lease
 WHERE live.cancel_requested_at IS NULL;
--- The lease is raised when a job is released, too: else its last holder could still finish it.
+-- The lease is raised when a job is released, too: else its last holder could still finish it. No job waits beyond its
+-- deadline: it is due then, to die.
 -- all returned
 UPDATE {live} AS live
-SET state = CASE WHEN :returned.delay > 0 THEN :returned.state ELSE 'queued' END, run_at = :now + :returned.delay,
+SET state = CASE WHEN :returned.delay > 0 THEN :returned.state ELSE 'queued' END, run_at = min(:now + :returned.delay, coalesce(live.deadline, :now + :returned.delay)),
     attempt = :returned.attempt, lease = live.lease + 1, waits = :returned.waits, crashes = :returned.crashes,
     error = coalesce(:returned.error, live.error), progress = NULL
 FROM :returned::rows AS returned
