@@ -134,11 +134,19 @@ def check_may(job: Job, capability: Capability, policies: Policies) -> None:
         )
 
 
-def owed_artifact(job: Job, left: int, policies: Policies) -> str | None:
-    """Return an error message if the category requires an artifact and the job has stored none; else None."""
-    if left or not policies.category_of(job).needs_artifact:
-        return None
+def owes_artifact(job: Job, left: int, policies: Policies) -> bool:
+    """Whether the category requires an artifact, and this run has `left` none: an earlier one may have."""
+    return not left and policies.category_of(job).needs_artifact
+
+
+def artifact_missing(job: Job) -> str:
+    """Return the error message for a job that has left no artifact."""
     return f"a job of category {job.category} must leave an artifact; call ctx.artifact(…)"
+
+
+def check_stored(job: Job, policies: Policies) -> None:
+    """Raise ContractBroken for a stored job whose row does not meet the contract, whoever stored it."""
+    check_origin(policies, job.org_id, job.project_id, job.actor_type, job.actor_id, job.request_id)
 
 
 def check_child(new: NewJob, job: Job, policies: Policies) -> None:

@@ -115,7 +115,7 @@ class AttemptRunner:
                 return self._returned(run.job, await self._begin(run, arguments))
             if (refusal := await self._guard.refusal(run.job)) is not None:
                 return refusal
-            return self._guard.judged(run, self._returned(run.job, await self._begin(run, arguments)))
+            return await self._guard.judged(run, self._returned(run.job, await self._begin(run, arguments)))
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
             return self._raised(run, error)
         finally:

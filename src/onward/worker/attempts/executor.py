@@ -57,7 +57,7 @@ class Executor:
         self.running = RunningJobs(processes, patience=patience)
         self._attempts = AttemptRunner(
             handlers, clients, self.running, threads=threads, processes=processes,
-            guard=Guard(clients.policies, authorize, threads), breakers=breakers,
+            guard=Guard(clients.policies, authorize, threads, client), breakers=breakers,
             client=client,
         )  # fmt: skip
 
