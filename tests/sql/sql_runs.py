@@ -208,6 +208,10 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         partial(subjects.drop_subject, "s", Policies(), policy="delete"),
         [[(ID, "default", "queued", None)], [(ID,)], [], []],
     ),
+    "drop a subject whose job runs": (
+        partial(subjects.drop_subject, "s", Policies(), policy="delete"),
+        [[(ID, "default", "running", None)], [], [(ID,)], [(ID, "running", None)]],
+    ),
     "store progress": (partial(progress.store, [(ID, 1, REPORT)]), [[(ID, 1)]]),
     "finish with the last report": (partial(finish.finish, REPORTED), [[(ID,)], []]),
     "finish what was metered": (partial(finish.finish, METERED), [[("o", 5)], [], [("o",)]]),

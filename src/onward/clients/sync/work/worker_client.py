@@ -24,7 +24,7 @@ from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
 from onward.core.jobs.job import Job
 from onward.core.work.claim import ClaimSize, Due, Instructions, PolicyClaim, QueuePosition, ReadyQueues
 from onward.core.work.job_end import JobEnd, ParkedForm, ReleasedForm
-from onward.core.work.lease import JobLease, Leases, Promoted, Swept
+from onward.core.work.lease import JobLease, Leases, Promoted, Swept, check_lease
 from onward.core.work.lifecycle import End
 from onward.core.work.progress import JobReport, Report
 from onward.errors import LeaseLost
@@ -328,4 +328,5 @@ def _checked(name: str, leases: Collection[L], kind: type[L], advice: str) -> Co
     for lease in leases:
         check_kind(f"one of {name}", lease, kind, advice)
         normalise_id(lease.job_id)
+        check_lease(lease.lease, lease.attempt)
     return leases

@@ -4,3 +4,8 @@ WHERE subject = :subject::text AND {+of_only_org}
 UNION ALL
 SELECT {text(id)}, category, state, NULL FROM {ended}
 WHERE subject = :subject::text AND {+of_only_org}
+
+-- name: doom_jobs
+-- The bit `Tie.DOOMED`: the follow-up work of their end deletes them.
+UPDATE {live} SET flow = flow | 128 WHERE id IN (:ids::ids) AND state = 'running' AND {+of_only_org}
+RETURNING {text(id)}

@@ -106,7 +106,8 @@ gone AS (
     DELETE FROM {live} AS live USING ending
     WHERE live.id = ANY (ARRAY[ending.id]) AND live.lease = ANY (ARRAY[ending.lease]) AND NOT live.rerun_requested
     RETURNING {carried live}, ending.event, ending.state AS to_state, ending.attempt AS to_attempt,
-        ending.waits AS to_waits, ending.crashes AS to_crashes, coalesce(ending.error, live.error) AS to_error,
+        ending.waits AS to_waits, ending.crashes AS to_crashes,
+        CASE WHEN ending.state <> 'succeeded' THEN coalesce(ending.error, live.error) END AS to_error,
         ending.result, ending.outcome, ending.action, ending.detail
 ),
 moved AS (
@@ -207,8 +208,8 @@ gone AS (
 moved AS (
     INSERT INTO {ended} ({carried}, {+end_columns})
     SELECT
-        {carried gone}, :state::text, :attempt::int, :waits::int, :crashes::int, coalesce(:error::json, error),
-        :result::json, :outcome::text, now
+        {carried gone}, :state::text, :attempt::int, :waits::int, :crashes::int,
+        CASE WHEN :state::text <> 'succeeded' THEN coalesce(:error::json, error) END, :result::json, :outcome::text, now
     FROM gone, clock
 ),
 event AS (

@@ -204,8 +204,8 @@ WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowi
 -- all ended
 INSERT INTO {ended} ({carried}, {+end_columns})
 SELECT
-    {carried live}, :ended.state, :ended.attempt, :ended.waits, :ended.crashes, coalesce(:ended.error, live.error),
-    :ended.result, :ended.outcome, :now
+    {carried live}, :ended.state, :ended.attempt, :ended.waits, :ended.crashes,
+    CASE WHEN :ended.state <> 'succeeded' THEN coalesce(:ended.error, live.error) END, :ended.result, :ended.outcome, :now
 FROM :ended::rows AS ended CROSS JOIN {live} AS live ON live.id = :ended.id AND live.lease = :ended.lease;
 -- all ended
 -- packed
@@ -363,7 +363,8 @@ WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowi
 -- all ended
 INSERT INTO {ended} ({carried}, {+end_columns})
 SELECT
-    {carried live}, :state, :attempt, :waits, :crashes, coalesce(:error, live.error), :result, :outcome, :now
+    {carried live}, :state, :attempt, :waits, :crashes,
+    CASE WHEN :state <> 'succeeded' THEN coalesce(:error, live.error) END, :result, :outcome, :now
 FROM :ended::rows AS ended CROSS JOIN {live} AS live ON live.id = :ended.id AND live.lease = :lease;
 -- all ended
 -- packed
