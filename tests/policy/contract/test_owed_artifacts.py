@@ -3,10 +3,12 @@
 import pytest
 
 from onward import Category, Context, Onward, Retry, Snooze
+from onward.results import Artifact
+from tests.policy.contract.conftest import MakeApp
 
 
 @pytest.fixture
-def app(make_app) -> Onward:
+def app(make_app: MakeApp) -> Onward:
     return make_app(categories=[Category(name="plan", needs_artifact=True)])
 
 
@@ -43,7 +45,7 @@ def test_so_does_one_of_a_step_that_is_not_done_again(app):  # R32
 
 
 def test_so_does_one_from_before_a_wait(app):  # R32
-    left = []
+    left: list[Artifact] = []
 
     @app.job(category="plan")
     def plan(ctx: Context) -> None:

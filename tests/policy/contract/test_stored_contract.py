@@ -1,11 +1,13 @@
 """In the strict profile no job runs unless its stored row meets the whole contract."""
 
+from typing import Any
+
 import pytest
 
 from onward import NewJob
 from tests.policy.contract.conftest import ORG, PROJECT
 
-WHOLE = {
+WHOLE: dict[str, Any] = {
     "org_id": ORG, "project_id": PROJECT, "actor_type": "user", "actor_id": "42", "request_id": "r-1",
 }  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ WAITS: list[Outcome] = [
 ]
 
 
-def claimed(client: Client, **fields: object) -> Job:
+def claimed(client: Client, **fields: Any) -> Job:
     client.enqueue(NewJob(job_type="t", **fields))
     client.worker.register("w", lease=9 * HOUR)
     [job] = client.worker.claim("q:default", worker_id="w")

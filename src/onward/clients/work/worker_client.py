@@ -150,10 +150,15 @@ class AsyncWorkerClient:
 
         Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
         """
-        may = {"paused_orgs": paused_orgs, "paused_types": paused_types, "job_types": job_types}
+        paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         if isinstance(queue, str) and queue in self._policies.registry.queues:
-            return (await self.claim_by_policy(queue, limit, worker_id=worker_id, **may)).jobs
-        rows = await self._run(lambda: claim_rows(queue, limit, worker_id=worker_id, **may, past=past))
+            claim = await self.claim_by_policy(
+                queue, limit, worker_id=worker_id, **paused, job_types=job_types
+            )
+            return claim.jobs
+        rows = await self._run(
+            lambda: claim_rows(queue, limit, worker_id=worker_id, **paused, job_types=job_types, past=past)
+        )
         jobs, unreadable = read_claimed(rows, worker_id)
         if unreadable:
             await self._run(lambda: finish(unreadable))
@@ -173,10 +178,12 @@ class AsyncWorkerClient:
 
         Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
         """
-        may = {"paused_orgs": paused_orgs, "paused_types": paused_types, "job_types": job_types}
+        paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         declared = self._policies.registry.queues.get(queue)
         return await self._run(
-            lambda: policy_claim.claim_by_policy(queue, limit, worker_id=worker_id, declared=declared, **may),
+            lambda: policy_claim.claim_by_policy(
+                queue, limit, worker_id=worker_id, declared=declared, **paused, job_types=job_types
+            ),
             atomic=True,
         )
 

@@ -105,8 +105,9 @@ def check_due(new: NewJob, now: datetime) -> None:
     if isinstance(new.delay, timedelta):
         due_at = now + min(new.delay, LONGEST_DELAY)
     # Values of another kind, and times without a zone, are refused with all other fields.
-    known = isinstance(due_at, datetime) and isinstance(deadline, datetime)
-    if known and due_at.tzinfo and deadline.tzinfo and due_at > deadline:
+    if not isinstance(due_at, datetime) or not isinstance(deadline, datetime):
+        return
+    if due_at.tzinfo and deadline.tzinfo and due_at > deadline:
         raise InvalidJob(
             f"the job is due at {due_at}, after its deadline at {deadline}; "
             "give an earlier run_at or a shorter delay, or a later deadline"

@@ -46,15 +46,9 @@ class Guard:
         """Return the outcome of a job that may not run, else None; raise the errors of the app's check."""
         if job.job_type in BUILT_IN:
             return None
-        if self._orgs and job.org_id is None:
-            return _refused("OrgMissing", "the job has no org, and tenancy='required'", "org_missing")
-        if self._policies.settings.strict:
-            try:
-                check_stored(job, self._policies)
-            except ContractBroken as error:
-                return _refused("ContractBroken", str(error), "contract_broken")
-        if self._authorize is None:
-            return None
+        broken = self._broken(job)
+        if broken is not None or self._authorize is None:
+            return broken
         try:
             allowed = await self._check(self._authorize, job)
         except PermissionError as error:
@@ -63,6 +57,17 @@ class Guard:
             return Failed(replace(described, rule=rule, reason=rule), retryable=False)
         if allowed is False:
             return _refused("NotAuthorised", "the application's check refused the job", "not_authorised")
+        return None
+
+    def _broken(self, job: Job) -> Outcome | None:
+        """Return the outcome of a job whose stored row lacks what the settings require."""
+        if self._orgs and job.org_id is None:
+            return _refused("OrgMissing", "the job has no org, and tenancy='required'", "org_missing")
+        if self._policies.settings.strict:
+            try:
+                check_stored(job, self._policies)
+            except ContractBroken as error:
+                return _refused("ContractBroken", str(error), "contract_broken")
         return None
 
     async def judged(self, run: Running, outcome: Outcome) -> Outcome:

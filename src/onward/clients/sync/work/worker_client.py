@@ -151,10 +151,13 @@ class WorkerClient:
 
         Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
         """
-        may = {"paused_orgs": paused_orgs, "paused_types": paused_types, "job_types": job_types}
+        paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         if isinstance(queue, str) and queue in self._policies.registry.queues:
-            return (self.claim_by_policy(queue, limit, worker_id=worker_id, **may)).jobs
-        rows = self._run(lambda: claim_rows(queue, limit, worker_id=worker_id, **may, past=past))
+            claim = self.claim_by_policy(queue, limit, worker_id=worker_id, **paused, job_types=job_types)
+            return claim.jobs
+        rows = self._run(
+            lambda: claim_rows(queue, limit, worker_id=worker_id, **paused, job_types=job_types, past=past)
+        )
         jobs, unreadable = read_claimed(rows, worker_id)
         if unreadable:
             self._run(lambda: finish(unreadable))
@@ -174,10 +177,12 @@ class WorkerClient:
 
         Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
         """
-        may = {"paused_orgs": paused_orgs, "paused_types": paused_types, "job_types": job_types}
+        paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         declared = self._policies.registry.queues.get(queue)
         return self._run(
-            lambda: policy_claim.claim_by_policy(queue, limit, worker_id=worker_id, declared=declared, **may),
+            lambda: policy_claim.claim_by_policy(
+                queue, limit, worker_id=worker_id, declared=declared, **paused, job_types=job_types
+            ),
             atomic=True,
         )
 
