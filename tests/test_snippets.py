@@ -105,6 +105,11 @@ def test_every_error_is_in_the_table_with_its_code():
     )
 
 
+def test_every_error_is_public():
+    defined = {name for name, value in vars(onward.errors).items() if isinstance(value, type)}
+    assert sorted(defined) == onward.errors.__all__
+
+
 def test_a_code_belongs_to_one_error():
     codes = [getattr(onward.errors, name).code for name in onward.errors.__all__]
     assert len(codes) == len(set(codes))

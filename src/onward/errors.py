@@ -15,7 +15,7 @@ OnwardError
 ├── WaitTimedOut (TimeoutError)        `ctx.wait_for()` received no signal in time
 ├── JobFailed                          the job of a requested result is dead or cancelled
 ├── AlreadyResolved                    a dead job was replayed, discarded or fixed before
-├── NotAllowed                         the org or the category does not allow this to a client or a handler
+├── NotAllowed                         the client's org or the job's category does not allow this
 ├── BatchNotFound (LookupError)        no such batch, for this org
 ├── BatchFailed                        some jobs of a batch whose result was requested did not succeed
 ├── BatchClosed                        a job was added to a batch that takes no more
@@ -26,6 +26,7 @@ OnwardError
 ├── ArtifactCorrupt                    the content of an artifact is not what was stored
 ├── InvalidLink                        a signed link is forged, was changed, or has expired
 ├── LeaseLost                          another worker holds the job, or it has ended
+├── WorkerNotFound (LookupError)       no worker of this id is known
 ├── WorkerLost                         the worker is not registered, or its lease ran out
 ├── TransactionNotOpen                 `within()` was given a connection that would commit by itself
 ├── TransactionOpen                    `ctx.transaction()` was called inside a transaction, or twice
@@ -84,6 +85,7 @@ __all__ = [
     "UnsupportedConnection",
     "WaitTimedOut",
     "WorkerLost",
+    "WorkerNotFound",
     "WrongDatabase",
 ]
 
@@ -115,7 +117,7 @@ class ContractBroken(InvalidJob):
 
 
 class PayloadRejected(InvalidJob):
-    """The payload is not JSON that reads back equal; the message has the path and the value."""
+    """The payload does not survive a round trip through JSON; the message has the path and the value."""
 
     code = "ON-PAY-001"
 
@@ -135,8 +137,7 @@ class SecretInPayload(PayloadRejected):
         """Build the message from the secret's place, its kind, and advice for a job that needs it there."""
         place = f"payload at {path}" if path.startswith("$") else path
         advice = advice or (
-            "if it has to be there, say so with the options secrets ('allow') and secrets_reason of its job "
-            "type"
+            "if it must be there, allow it by the options secrets='allow' and secrets_reason of its job type"
         )
         super().__init__(
             f"{place} holds a secret ({kind}); store it elsewhere and pass a reference, or, {advice}"
@@ -184,7 +185,7 @@ class WorkerNotFound(OnwardError, LookupError):
 
 
 class JobNotEnded(OnwardError, TimeoutError):
-    """The job had not ended when the time to wait for it was over."""
+    """The job or batch had not ended when the wait for it timed out."""
 
     status, code = 409, "ON-JOB-003"
 
@@ -308,7 +309,7 @@ class UnsupportedConnection(OnwardError, TypeError):
 
 
 class WrongDatabase(UnsupportedConnection):
-    """The connection leads to another kind of database than that of the client's store."""
+    """The connection is to a different kind of database than the client's store."""
 
     code = "ON-TX-003"
 

@@ -1,6 +1,6 @@
 """The handlers of the built-in jobs.
 
-They work in short rounds with pauses, and make way for the jobs of the application.
+They have the lowest priority; the prune works in short rounds, with longer pauses while other jobs are ready.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = get_logger("onward.maintenance")
 
 _IDLE_SECONDS = 30.0
 _BUSY_SECONDS = 2.0
-_LATER = 5.0
+_SNOOZE_SECONDS = 5.0
 # A round is followed by a pause as long as the round; nine times as long while other jobs are ready.
 _BUSY_PAUSE = 9
 _LEAST_PAUSE = 0.01
@@ -50,7 +50,7 @@ def built_in(clients: Clients) -> dict[str, Handler]:
 
 
 def served(queues: Mapping[str, int | None] | None) -> Mapping[str, int | None] | None:
-    """Return the queues of a worker, with the queue of the built-in jobs at one job at a time."""
+    """Add the queue of the built-in jobs to the queues of a worker that names some: one job at a time."""
     return queues if not queues or Q_ONWARD in queues else {**queues, Q_ONWARD: 1}
 
 
@@ -61,7 +61,7 @@ async def prune_in_rounds(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> dict[str, int]:
-    """Remove what is past its retention; raises Snooze when its time is over, and goes on later."""
+    """Remove what is past its retention; when its time is over, raise Snooze to continue later from there."""
     client = client.acting_as(Actor("system", PRUNE))
     began = clock()
     counts: Counter[str] = Counter()
@@ -80,7 +80,7 @@ async def prune_in_rounds(
         busy = bool((await client.worker.ready_queues()).queues - {Q_ONWARD})
         if clock() - began > (_BUSY_SECONDS if busy else _IDLE_SECONDS):
             await own.keep_place(place)
-            raise Snooze(_LATER)
+            raise Snooze(_SNOOZE_SECONDS)
         await sleep(max(_LEAST_PAUSE, (clock() - started) * (_BUSY_PAUSE if busy else 1)))
 
 
@@ -90,7 +90,7 @@ async def check_up(client: AsyncClient) -> dict[str, Any]:
     for one in tended:
         if one.done == "failed":
             log.warning(
-                "partition %s could not be created or dropped: %s; it is tried again", one.name, one.detail
+                "partition %s could not be created or dropped: %s; it will be retried", one.name, one.detail
             )
     advice = (await client.maintenance.report()).advice
     for advised in advice:

@@ -22,8 +22,9 @@ _MERGING = (None, "replace", "coalesce")
 class Burst(msgspec.Struct, frozen=True):
     """How the enqueues of one key in a short time are merged.
 
-    `debounce` is how long the key must be quiet before its one job runs, but at most `debounce_max` after the
-    first enqueue that is not served yet. `throttle` is how long one job stands for all later enqueues.
+    `debounce` is how long the key must be quiet before its one job runs. With `debounce_max`, the job runs at
+    the latest that long after the first enqueue that it serves. `throttle` is how long one job stands for all
+    later enqueues of its key.
     """
 
     debounce: timedelta | None = None
@@ -36,23 +37,23 @@ class Burst(msgspec.Struct, frozen=True):
             raise InvalidJob("debounce and throttle are both set; give one of them")
         if self.debounce_max is not None and (self.debounce is None or self.debounce_max < self.debounce):
             raise InvalidJob(
-                f"debounce_max is {self.debounce_max}, with debounce {self.debounce}; give it beside a "
-                "debounce, and no shorter than that"
+                f"debounce_max is {self.debounce_max} and debounce is {self.debounce}; give debounce_max "
+                "only with debounce, and at least as long"
             )
 
     def applied(self, new: NewJob, policies: Policies) -> NewJob:
-        """Return the job with this burst's settings; a job without a key gets the key of its type."""
+        """Return the job with this burst's settings; without a key, it gets that of its subject or type."""
         if self.debounce is not None:
             return _debounced(new, self.debounce, self.debounce_max, policies)
         return new if self.throttle is None else _throttled(new, self.throttle, policies)
 
 
 def take_burst(before: Burst | None, options: dict[str, Any]) -> Burst | None:
-    """Remove the burst options from `options` and return the burst; without any, return `before`."""
+    """Remove the burst options from `options`, and return `before` with them applied."""
     spans = {name: _span(name, options.pop(name)) for name in _OPTIONS if name in options}
     if not spans:
         return before
-    # Debounce and throttle exclude each other: the later call decides.
+    # Debounce and throttle exclude each other: setting one unsets the other of an earlier call.
     if spans.get("throttle") and "debounce" not in spans:
         spans |= {"debounce": None, "debounce_max": None}
     if spans.get("debounce") and "throttle" not in spans:
@@ -65,12 +66,12 @@ def take_burst(before: Burst | None, options: dict[str, Any]) -> Burst | None:
 def _debounced(new: NewJob, quiet: timedelta, longest: timedelta | None, policies: Policies) -> NewJob:
     if new.on_conflict not in _MERGING:
         raise InvalidJob(
-            f"on_conflict is {new.on_conflict!r}, and debounce replaces what a waiting job has; leave it out"
+            f"on_conflict is {new.on_conflict!r}, but debounce always updates the waiting job; leave it out"
         )
     if new.run_at is not None or new.delay is not None or new.unique is not None:
-        raise InvalidJob("debounce says when the job runs and how long its key is held; leave out run_at, "
+        raise InvalidJob("debounce sets when the job runs and how long its key is held; leave out run_at, "
                          "delay and unique")  # fmt: skip
-    # A delay counts by the database's clock, but a category may require an explicit instant.
+    # A delay is counted by the database's clock, but a category may require an explicit instant.
     explicit = policies.category(new.category).scheduling == "explicit"
     first = {"run_at": datetime.now(UTC) + quiet} if explicit else {"delay": quiet}
     return msgspec.structs.replace(
@@ -88,8 +89,8 @@ def _debounced(new: NewJob, quiet: timedelta, longest: timedelta | None, policie
 def _throttled(new: NewJob, period: timedelta, policies: Policies) -> NewJob:
     if new.on_conflict not in {None, "return", "raise"} or new.unique is not None:
         raise InvalidJob(
-            "throttle says how long a key is held, and leaves the job that holds it as it is; "
-            "leave out unique, and give on_conflict='raise' or none"
+            "throttle sets how long a key is held, and never changes the job that holds it; "
+            "leave out unique, and give on_conflict='return' or 'raise', if at all"
         )
     conflict = new.on_conflict or "return"
     return msgspec.structs.replace(
@@ -98,7 +99,7 @@ def _throttled(new: NewJob, period: timedelta, policies: Policies) -> NewJob:
 
 
 def _key(new: NewJob, mode: str, policies: Policies) -> str:
-    """Return the key whose jobs are one burst; like every key, it is unique within an org and a project."""
+    """Return the key that the jobs of a burst share; it is unique within an org and a project."""
     if new.key is not None:
         return new.key
     if new.subject is not None and policies.category(new.category).unique_by == "subject":

@@ -36,7 +36,7 @@ from onward.worker.tally import Tally
 
 
 class Parts:
-    """The parts of one worker, made when its event loop runs."""
+    """The parts of one worker, made once its event loop is running."""
 
     def __init__(
         self,

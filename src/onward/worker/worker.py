@@ -67,13 +67,13 @@ class Worker:
         self._stopping.request()
 
     def quiet(self, on: bool) -> None:
-        """Stop claiming and let running jobs end, or claim again; from any thread, also before the start."""
+        """Stop claiming while running jobs end, or claim again; from any thread, even before the start."""
         self._quiet = on
         if self._stopping.loop is not None:
             self._stopping.loop.call_soon_threadsafe(self._apply_quiet)
 
     def describe(self) -> str:
-        """Return a text of the running jobs, and where in its code each handler is."""
+        """Return a text that lists the running jobs and where in its code each handler is."""
         if not self.ready.is_set():
             return "the worker has not started"
         return describe(

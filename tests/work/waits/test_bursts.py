@@ -201,13 +201,13 @@ def test_the_later_of_two_ways_decides_and_none_takes_it_back(app, sync):
         ({"debounce": "soon"}, "debounce is 'soon'"),
         ({"debounce": 0}, "debounce is"),
         ({"debounce": "5s", "throttle": "5s"}, "debounce and throttle are both set"),
-        ({"debounce_max": "5s"}, "give it beside a debounce"),
-        ({"debounce": "5s", "debounce_max": "1s"}, "no shorter than that"),
+        ({"debounce_max": "5s"}, "only with debounce"),
+        ({"debounce": "5s", "debounce_max": "1s"}, "at least as long"),
         ({"debounce": "5s", "delay": "1m"}, "leave out run_at, delay and unique"),
         ({"debounce": "5s", "key": "k", "unique": "1h"}, "leave out run_at, delay and unique"),
         ({"debounce": "5s", "on_conflict": "raise"}, "on_conflict is 'raise'"),
-        ({"throttle": "5s", "on_conflict": "replace"}, "throttle says how long a key is held"),
-        ({"throttle": "5s", "key": "k", "unique": "1h"}, "throttle says how long a key is held"),
+        ({"throttle": "5s", "on_conflict": "replace"}, "throttle sets how long a key is held"),
+        ({"throttle": "5s", "key": "k", "unique": "1h"}, "throttle sets how long a key is held"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_anything_is_written(app, options, message):

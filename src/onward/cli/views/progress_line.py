@@ -1,4 +1,4 @@
-"""A line on the terminal that shows how far a job is, and is overwritten while it gets further."""
+"""A line on the terminal that shows the progress of a job, and is overwritten as the job advances."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _USUAL_WIDTH = 80
 
 
 class ProgressLine:
-    """The last line of the standard error; prints nothing if that is no terminal."""
+    """The last line of the standard error; prints nothing if that is not a terminal."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""The sizes of the tables of a database, the unused share of them, and advice on how to reclaim it."""
+"""The sizes of a database, its tables and its indexes, how much of each is unused, and how to reclaim it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BLOATED = 0.5
 _MANY_DEAD = 10_000
 _DEAD_SHARE = 0.2
 _OLD_AGE = 1_000_000_000
-_UNSEEN = timedelta(days=1)
+_VACUUM_OVERDUE = timedelta(days=1)
 
 
 class TableSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,14 +101,14 @@ def advise(report: SizeReport, now: datetime) -> list[Advice]:
 def _of_file(file: FileSize) -> Iterator[Advice]:
     if file.free_bytes > _WORTHWHILE and file.free_bytes > _BLOATED * file.bytes:
         yield Advice(
-            f"{_size(file.free_bytes)} of the file's {_size(file.bytes)} are free; new jobs use them again, "
-            "or give them back while no worker runs",
+            f"{_size(file.free_bytes)} of the file's {_size(file.bytes)} is free; new jobs will reuse it, "
+            "or shrink the file while no worker runs",
             "VACUUM",
         )
     if (file.oldest_transaction or 0) > _OLD_AGE:
         yield Advice(
-            f"the oldest rows were not frozen for {file.oldest_transaction} transactions; at 2 000 000 000 "
-            "PostgreSQL stops writing",
+            f"the oldest rows have not been frozen for {file.oldest_transaction} transactions; at "
+            "2 000 000 000 PostgreSQL refuses writes",
             "VACUUM (FREEZE)",
         )
 
@@ -120,7 +120,7 @@ def _of_tables(report: SizeReport, now: datetime) -> Iterator[Advice]:
                 f"{table.name} has {table.dead_rows} dead rows beside {table.live_rows} live ones",
                 f"VACUUM (ANALYZE) {table.name}",
             )
-            if table.vacuumed_at is None or now - table.vacuumed_at > _UNSEEN:
+            if table.vacuumed_at is None or now - table.vacuumed_at > _VACUUM_OVERDUE:
                 yield Advice(
                     f"autovacuum has not run on {table.name} for a day; make it run sooner",
                     f"ALTER TABLE {table.name} SET (autovacuum_vacuum_scale_factor = 0.02, "
@@ -128,8 +128,8 @@ def _of_tables(report: SizeReport, now: datetime) -> Iterator[Advice]:
                 )
         elif table.heap_bytes > _WORTHWHILE and (table.bloat or 0) > _BLOATED:
             yield Advice(
-                f"about {table.bloat:.0%} of {table.name} ({_size(table.heap_bytes)}) is empty; new rows use "
-                "it again, or give it back while no worker runs: this locks the table",
+                f"about {table.bloat:.0%} of {table.name} ({_size(table.heap_bytes)}) is empty; new rows "
+                "will reuse it, or shrink the table while no worker runs: the statement locks it",
                 f"VACUUM (FULL, ANALYZE) {table.name}",
             )
 

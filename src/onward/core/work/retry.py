@@ -1,7 +1,7 @@
 """The time that a job waits after a failure or a crash.
 
 The delay after failure n is `min(cap, base * factor ** (n - 1 + first_exponent))`. With jitter the wait is
-drawn evenly from half of the delay to all of it, so that it never exceeds the cap.
+drawn uniformly between half of the delay and the whole delay, so that it never exceeds the cap.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _NONE = timedelta()
 class RetryPolicy:
     """When a job runs again, and how many attempts it has; `max_attempts` counts the first one too.
 
-    After `poison_after` failures in a row of one kind that no rule classifies, a job is dead, and after
-    `max_rate_limit_waits` waits for a provider's rate limit that burnt no attempt.
+    A job is dead after `poison_after` failures in a row that are of one kind and that no rule classifies. It
+    is dead, too, after `max_rate_limit_waits` waits for a provider's rate limit that burnt no attempt.
     """
 
     kind: Literal["fixed", "exponential"]
@@ -73,19 +73,19 @@ class RetryPolicy:
         if self.kind == "fixed" or not self.base:
             return min(cap, self.base)
         try:
-            # In floats, which overflow: a power of whole numbers would grow without bound.
+            # Computed in floats, which overflow: a power of whole numbers would grow without bound.
             growth = float(self.factor) ** (max(failure, 1) - 1 + self.first_exponent)
         except OverflowError:
             return cap
         return timedelta(seconds=min(cap.total_seconds(), self.base.total_seconds() * growth))
 
     def wait(self, failure: int, dice: float) -> timedelta:
-        """Return the wait after the n-th failure; `dice` is drawn evenly from [0, 1)."""
+        """Return the wait after the n-th failure; `dice` is drawn uniformly from [0, 1)."""
         delay = self.delay(failure)
         return delay * (0.5 + dice / 2) if self.jitter else delay
 
     def delay_after_crash(self, crashes: int, failure: int, dice: float) -> timedelta:
-        """Return the wait after a lost worker: none at first, then the back-off; at least `crash_delay`."""
+        """Return the wait after a crash: none after the first, then the back-off; at least `crash_delay`."""
         least = self.crash_delay or _NONE
         return least if crashes <= 1 else max(least, self.wait(failure, dice))
 

@@ -33,7 +33,7 @@ from onward.handlers.context.event_loop import check_may_block
 from onward.handlers.context.providers import call, call_async, calls_of, check_plain
 from onward.handlers.context.transaction_entry import Opening
 from onward.handlers.handler import Run
-from onward.handlers.handles.batch_handle import Asking, BatchHandle, OwnBatch
+from onward.handlers.handles.batch_handle import BatchHandle, HandlerAccess, OwnBatch
 from onward.handlers.handles.handle import Handle
 from onward.logs import HIDE, get_logger
 from onward.origin import running
@@ -378,8 +378,8 @@ class Context:
 
         It shows the batch's progress, and adds jobs to it.
         """
-        asking = Asking(self._run.job, lambda: self._sync, lambda: self._current, self.require)
-        return OwnBatch(asking, self._clients)
+        access = HandlerAccess(self._run.job, lambda: self._sync, lambda: self._current, self.require)
+        return OwnBatch(access, self._clients)
 
     def parents(self) -> list[Job]:
         """Return the jobs that this one has waited for, with `job_type`, `state`, `result`; oldest first."""

@@ -28,7 +28,7 @@ from onward.origin import running
 
 
 class BatchOptions(TypedDict, total=False):
-    """The options of a new batch: jobs that are enqueued at its end, and a name for people."""
+    """The options of a new batch: jobs that are enqueued at its end, and a human-readable name."""
 
     on_success: NewJob | None
     on_failure: NewJob | None
@@ -37,8 +37,8 @@ class BatchOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """The job of a handler, its clients, and the check of what its category may do."""
+class HandlerAccess:
+    """The job of a handler, its clients, and a check that its category has a capability."""
 
     job: Job
     sync: Callable[[], Client]
@@ -47,7 +47,7 @@ class Asking:
 
 
 class BatchHandle:
-    """A batch, by its id."""
+    """A handle to a batch, which it knows by its id."""
 
     def __init__(self, batch_id: JobId, clients: Clients) -> None:
         self.id = batch_id
@@ -97,12 +97,12 @@ class BatchHandle:
         return _succeeded(await self.ajoin(timeout))
 
     def add(self, *jobs: NewJob) -> list[Handle[Any]]:
-        """Add jobs while the batch is open, or in a handler of one of its jobs; raises BatchClosed."""
+        """Add jobs while the batch is open, or later in a handler of one of its jobs; raises BatchClosed."""
         with self._around():
             return self._handles(self._sync().enqueue_many(self._members(jobs)))
 
     async def aadd(self, *jobs: NewJob) -> list[Handle[Any]]:
-        """Add jobs while the batch is open, or in a handler of one of its jobs; raises BatchClosed."""
+        """Add jobs while the batch is open, or later in a handler of one of its jobs; raises BatchClosed."""
         with self._around():
             return self._handles(await self._current().enqueue_many(self._members(jobs)))
 
@@ -121,7 +121,7 @@ class BatchHandle:
         return self._clients.current()
 
     def _around(self) -> AbstractContextManager[None]:
-        """Return the context in which an enqueue finds its origin."""
+        """Return a context in which to enqueue; OwnBatch makes its job the parent there."""
         return nullcontext()
 
     def _members(self, jobs: tuple[NewJob, ...]) -> list[NewJob]:
@@ -135,7 +135,7 @@ class BatchHandle:
 
 
 class OpenBatch(BatchHandle):
-    """A batch that a `with` or an `async with` block fills: the block makes it and closes it.
+    """A batch that is made when its `with` or `async with` block begins, and closed when the block ends.
 
     If the block raises, the added jobs are cancelled.
     """
@@ -178,7 +178,7 @@ class OpenBatch(BatchHandle):
         """Raise InvalidSetting if the block has not begun."""
         if not self.id:
             raise InvalidSetting(
-                "this batch is not made yet; use it in a `with`: with app.batch() as batch: …"
+                "this batch does not exist yet; use it inside its block: with app.batch() as batch: …"
             )
 
     def _sync(self) -> Client:
@@ -200,31 +200,31 @@ class OwnBatch(BatchHandle):
     It uses the clients of the handler's Context, and the job is the parent of the jobs that it adds.
     """
 
-    def __init__(self, asking: Asking, clients: Clients) -> None:
-        batch_id = asking.job.batch_id
+    def __init__(self, access: HandlerAccess, clients: Clients) -> None:
+        batch_id = access.job.batch_id
         if batch_id is None:
-            raise InvalidSetting(f"job {asking.job.id} is in no batch, and comes after none")
+            raise InvalidSetting(f"job {access.job.id} is in no batch, and is no batch's callback")
         super().__init__(batch_id, clients)
-        self._asking = asking
+        self._access = access
 
     def cancel(self, *, reason: str) -> Bulk:
         """Cancel the jobs of the batch, including this one; its category needs the capability "domain"."""
-        self._asking.require("domain")
+        self._access.require("domain")
         return super().cancel(reason=reason)
 
     async def acancel(self, *, reason: str) -> Bulk:
         """Cancel the jobs of the batch, including this one; its category needs the capability "domain"."""
-        self._asking.require("domain")
+        self._access.require("domain")
         return await super().acancel(reason=reason)
 
     def _sync(self) -> Client:
-        return self._asking.sync()
+        return self._access.sync()
 
     def _current(self) -> AsyncClient:
-        return self._asking.current()
+        return self._access.current()
 
     def _around(self) -> AbstractContextManager[None]:
-        return running(self._asking.job)
+        return running(self._access.job)
 
 
 def read_batch(value: object) -> JobId | None:
@@ -244,7 +244,7 @@ def _why(kind: type[BaseException]) -> str:
 
 
 def _no_job(value: object) -> NoReturn:
-    raise InvalidJob(f"{value!r:.80} is no job; give what .build() gave, or a NewJob")
+    raise InvalidJob(f"{value!r:.80} is no job; give a NewJob, such as .build() returns")
 
 
 def _ended(batch: Batch, timeout: Duration | None) -> Batch:

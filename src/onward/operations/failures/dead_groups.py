@@ -16,10 +16,10 @@ from onward.operations.failures.dead_filter import unresolved
 from onward.operations.statement import Operation, Row, Statement
 
 MOST_COUNTED = 1000
-"""A group is counted up to this number of its newest jobs."""
+"""At most this many of the newest jobs of a group are counted."""
 
 MOST_GROUPS = 200
-"""A page of groups has at most this many."""
+"""A page has at most this many groups."""
 
 # A bound on rows read where row-level security keeps the database from using the index.
 _MOST_READ = 10_000
@@ -31,7 +31,7 @@ _BEYOND = "~"
 def list_groups(
     where: DeadFilter, *, limit: int = 50, cursor: Cursor | None = None
 ) -> Operation[Page[DeadGroup]]:
-    """Read a page of groups of unresolved letters; `group` may be the beginning of a fingerprint."""
+    """Read a page of groups of unresolved letters; `where.group` may be the start of a fingerprint."""
     whole_number("limit", limit, 1, MOST_GROUPS)
     params = unresolved(where)
     if params.pop("subject") is not None:

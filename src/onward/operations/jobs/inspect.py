@@ -51,10 +51,10 @@ def count() -> Operation[Counts]:
 def attempts_of(
     job_id: JobId, *, limit: int = MOST_PER_PAGE, cursor: Cursor | None = None
 ) -> Operation[Page[Attempt]]:
-    """Read a page of the runs of a job, oldest first; the last is in the job's own row and may be current."""
+    """Read a page of the runs of a job, oldest first; the last is from the job's row and may be current."""
     whole_number("limit", limit, 1, MOST_PER_PAGE)
     [after] = read_cursor("jobs.attempts", cursor, int) if cursor is not None else [-1]
-    # Read the job first: a run that ends in between is then among the earlier ones, instead of in neither.
+    # Read the job first: a run that ends between the two reads is found by the second, not by neither.
     job = (yield from get_many([job_id])).get(job_id)
     rows = yield Statement("list_attempts", {"id": job_id, "after": after, "limit": limit + 1})
     runs = [_attempt(row) for row in rows]
@@ -76,7 +76,7 @@ def _last_run(job: Job, newest: int | None, cost_before: int) -> Iterator[Attemp
     """Yield the run that the job's own row describes, unless it is among the earlier ones."""
     if job.started_at is None or job.state in WAITING:
         return
-    # Releasing a job raises its lease; if it then ended while it waited, that end had no run of its own.
+    # Releasing a job raises its lease by one. If it then ended while waiting, that end had no run of its own.
     if newest is not None and newest >= job.lease - 1:
         return
     cost = job.cost_micros - cost_before

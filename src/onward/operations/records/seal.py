@@ -1,7 +1,7 @@
 """Seal the audit into its hash chain.
 
 Rows are sealed a moment after they were written: a chain extended by every insert would make all writers wait
-for each other. One process at a time seals or prunes: both lock the row that has the head of the chain.
+for each other. One process at a time seals or prunes: both lock the row that holds the head of the chain.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VISIBLE_MICROS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Sealing:
-    """The head, the floor, and what an earlier pass saw: a number, and which transactions were open."""
+    """The head and the floor of the chain, how far an earlier pass read, and the snapshot of that pass."""
 
     floor: int
     position: int
@@ -39,15 +39,15 @@ class Sealing:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all transactions that could have drawn a number up to `seen_seq` are over and visible."""
+        """Whether every transaction that could have drawn a number up to `seen_seq` is over and visible."""
         if self.seen_xmax is None or self.seen_at is None or self.xmin is None:
             return False
-        # A number is drawn a moment before its transaction has an id; that moment must have passed, too.
+        # A transaction may draw a number a moment before it has an id, so wait for that moment, too.
         return self.xmin >= self.seen_xmax and self.now - self.seen_at >= _VISIBLE_MICROS
 
 
 def seal_all() -> Walk[Sealed]:
-    """Add all rows to the chain that are not in it yet."""
+    """Add to the chain all rows that are not in it yet."""
     count, above = 0, None
     while True:
         sealed: Sealed = yield Step(partial(seal, above), atomic=True)
@@ -57,12 +57,12 @@ def seal_all() -> Walk[Sealed]:
 
 
 def seal(above: int | None = None, *, limit: int = _AT_ONCE) -> Operation[Sealed]:
-    """Add rows to the chain that are not in it yet; `above` continues where the last call stopped.
+    """Add to the chain rows that are not in it yet; `above` is the `upto` of the call to be continued.
 
     A row that commits late, after a row with a higher number was sealed, is added later: the chain is in the
     order of sealing. Needs a transaction on PostgreSQL.
     """
-    # Read before the snapshot: every row with a number up to this one was begun before it.
+    # Read before `lock` takes its snapshot, so that numbers up to this one were drawn before the snapshot.
     [(last,)] = yield Statement("last_audit", {})
     state = yield from lock()
     start = state.floor if above is None else max(above, state.floor)
@@ -79,20 +79,20 @@ def end() -> Operation[Sealed]:
 
 
 def lock() -> Operation[Sealing]:
-    """Lock and return the row that has the end of the chain."""
+    """Lock and return the row that holds the end of the chain."""
     rows = yield Statement("lock_sealing", {})
     if not rows:
         raise AuditBroken(
-            "the row with the end of the chain was removed from the table sealing; "
-            "put it back as it was, from a backup or with the head of an earlier verification"
+            "the row that holds the end of the chain is missing from the table sealing; "
+            "restore it from a backup, or from the head that an earlier verification printed"
         )
     floor, *others = rows[0]
-    # No row has a number below one, so a floor below zero was written to hide rows.
+    # Numbers start at one: a negative floor was written to hide rows, since the search begins there.
     return Sealing(max(0, floor), *others)
 
 
 def _find_unsealed(start: int, last: int, limit: int) -> Operation[tuple[list[Row], int]]:
-    """Return rows that are not in the chain, and the number up to which there are no others."""
+    """Return rows that are not in the chain, and the number up to which the search is complete."""
     rows: list[Row] = []
     while start < last and len(rows) < limit:
         left = limit - len(rows)
@@ -117,7 +117,7 @@ def _add(head: Head, rows: Sequence[Row]) -> Operation[Head]:
 
 
 def _move_head(state: Sealing, head: Head, start: int, upto: int) -> Operation[int]:
-    """Write the new head, and raise the floor as far as no row can appear below it any more."""
+    """Write the new head, and raise the floor to a number up to which no more rows can appear."""
     floor, seen = state.floor, (state.seen_seq, state.seen_xmax, state.seen_at)
     from_floor = start == state.floor
     if state.xmax is None:

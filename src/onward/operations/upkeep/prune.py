@@ -1,7 +1,7 @@
 """Remove rows whose retention is over: one bounded page of one kind after the other.
 
 Every kind is walked by its primary key or an index, so a page costs the same however large the table is.
-A page that has nothing to remove still counts: the next one begins behind it.
+A page with nothing to remove is a step, too: the next one begins after it.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def clock() -> Operation[datetime]:
 def prune_jobs(policies: Policies, page: PruneStep) -> Operation[Walked]:
     """Remove jobs with their earlier runs, effects and dead letters; to be run in one transaction.
 
-    The retention policy is evaluated here, in one place for both databases. The database decides
-    what protects a job, when the job is locked.
+    The retention policy is evaluated here, in one place for both databases. Whether a job
+    is protected is decided by the database, once the job is locked.
     """
     retention = policies.settings.retention
     if retention.shortest is None:
@@ -172,7 +172,7 @@ def prune_workers(policies: Policies, page: PruneStep) -> Operation[Walked]:
 
 
 def prune_schedule_runs(policies: Policies, page: PruneStep) -> Operation[Walked]:
-    """Remove old runs from the history of schedules, except the last ones of each."""
+    """Remove old runs from the history of schedules, except the last `RUNS_KEPT` of each schedule."""
     kept = policies.settings.retention.span_of("schedule_runs")
     if kept is None:
         return Walked()

@@ -1,4 +1,4 @@
-"""What no claim of a worker may return: what is paused, what breakers hold, and other types than its own."""
+"""What a worker must not claim now: what is paused, what breakers hold, and other job types than its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection
 from onward.core.limits.pause import Controls
 from onward.worker.attempts.breaker_gate import Breakers
 
-# By then the database reports a spent budget to every worker.
+# By then every worker has read from the database that the budget is spent.
 _SPENT_SECONDS = 2.0
 
 
@@ -24,7 +24,7 @@ class Exclusions:
         self._spent_at: dict[str, float] = {}
 
     def update(self, controls: Controls) -> bool:
-        """Take over the gate and the pauses; return whether they have changed."""
+        """Store the gate and the pauses; return whether they have changed."""
         if (controls.gate, controls.pauses) == (self.controls.gate, self.controls.pauses):
             return False
         self.controls = controls
@@ -38,7 +38,7 @@ class Exclusions:
 
     @property
     def spent_orgs(self) -> frozenset[str]:
-        """The orgs that have just spent their budget, until the pauses include them."""
+        """The orgs that have just spent their budget; the pauses include them soon afterwards."""
         if self._spent_at:
             since = time.monotonic() - _SPENT_SECONDS
             self._spent_at = {org: at for org, at in self._spent_at.items() if at > since}
@@ -46,12 +46,12 @@ class Exclusions:
 
     @property
     def orgs(self) -> frozenset[str]:
-        """The orgs of which nothing is claimed."""
+        """The orgs whose jobs are not claimed."""
         return self._orgs | self.spent_orgs
 
     @property
     def types(self) -> frozenset[str]:
-        """The job types of which nothing is claimed."""
+        """The job types whose jobs are not claimed."""
         return self._types if self._breakers is None else self._types | self._breakers.held_types()
 
     @property

@@ -12,13 +12,13 @@ SELECT 'policy', name, NULL, NULL, NULL, NULL FROM {queues}
 WHERE {text(settings)} <> '{}' OR override IS NOT NULL
 
 -- name: note_turn
--- Only for the claim that holds the row's lock.
+-- Only the claim that holds the lock of the row runs this.
 UPDATE {queues} SET paid_at = :paid_at::int, turn = :turn::text WHERE name = :queue::text
 RETURNING name
 
 -- name: find_orgs
 -- plan: steady
--- From org to org with one probe of the index each, starting with the org whose turn it is, then from the first.
+-- Steps from org to org, with one index probe each: from the org whose turn it is to the last, then from the first.
 SELECT org_id FROM (
     WITH RECURSIVE later AS (
         SELECT (
@@ -58,7 +58,7 @@ SELECT org_id FROM (
     UNION ALL
     SELECT org_id FROM earlier WHERE org_id IS NOT NULL
     UNION ALL
-    -- Ordered as only this index is: else a planner that knows of no such jobs reads those of all orgs.
+    -- Ordered as only the index of fair jobs is: else a planner that expects no such jobs reads the jobs of all orgs.
     SELECT NULL WHERE (
         SELECT 1 FROM {live}
         WHERE {+fair_jobs} AND {+fair_org} IS NULL

@@ -15,7 +15,7 @@ audit.project_id, audit.actor_type, audit.actor_id, audit.request_id, audit.corr
 audit.lease, audit.worker_id, {text(audit.detail)}
 
 -- name: read_audit
--- Between two numbers, which PostgreSQL finds by its coarse index; the caller widens a range that is too narrow.
+-- Reads a range of numbers, which PostgreSQL finds by a BRIN index; the caller widens a range that is too narrow.
 SELECT {+record_columns} FROM {audit} AS audit
 WHERE seq > :above::int AND seq <= :upto::int
     AND (:event::text IS NULL OR event = :event::text)
@@ -50,7 +50,7 @@ ORDER BY audit.seq
 LIMIT :limit::int
 
 -- name: find_prunable
--- Never lines of a live job. Lines of no job, or of a job that is gone, fall under the default category.
+-- Leaves out the lines of live jobs. Lines of no job, or of a removed job, fall under the default category.
 SELECT sealed.position, {+record_columns}
 FROM {audit} AS audit
     LEFT JOIN {ended} AS job ON job.id = audit.job_id

@@ -13,9 +13,9 @@ CAST(least(coalesce(sum(cost_micros), 0), 9000000000000000000) AS bigint)
 
 -- name: record_usage
 -- plan: steady
--- Before the ends, in their transaction: the owner is read from the job's row, which a stale lease does not find, and
--- once the row is locked its lease can't be lost before the end is written. Each set is joined with the table only:
--- a worker's session joins two sets by comparing every row with every other.
+-- Runs before the ends are written, in the same transaction. The owner is read from the job's row, so a stale lease
+-- finds nothing, and once the row is locked its lease can't be lost before the end is written. Each set is joined with
+-- the table only: a worker's session would join two sets by comparing every row of one with every row of the other.
 WITH {+clock},
 metered AS MATERIALIZED (
     SELECT * FROM :metered::rows(id uuid, lease bigint, ran integer, unit text, amount float8, cost bigint)
@@ -45,8 +45,8 @@ GROUP BY org_id
 
 -- name: spend_budgets
 -- plan: steady
--- Last in its transaction, because every end of an org waits for this row; in the order of the orgs, so that no two
--- writers wait for each other.
+-- Runs last in its transaction, because the other ends of an org that cost something wait for the row of its budget.
+-- Locks the rows in the order of the orgs, so that no two writers wait for each other.
 WITH {+clock},
 spent AS MATERIALIZED (SELECT * FROM :spent::rows(org_id text, cost bigint)),
 held AS MATERIALIZED (

@@ -3,9 +3,9 @@
 
 -- name: store_progress
 -- plan: steady
--- A handler's own transaction may hold the row of its job: waiting for it would hold up the reports of all others.
--- The second column is 1 for the jobs that were left out for that. The state is not asked for: only a running job has
--- the lease of its run, and with `state = 'running'` an empty table is planned as a scan of all that runs.
+-- A handler's own transaction may hold the row of its job: waiting for it would hold up the reports of all others. The
+-- second column is 1 for jobs that were left out because their row is locked. There is no `state = 'running'`: only a
+-- running job has the lease of its run, and with that condition a plan made for an empty table scans all running jobs.
 WITH {+clock},
 reported AS MATERIALIZED (SELECT * FROM {+reports}),
 held AS MATERIALIZED (
@@ -29,7 +29,7 @@ WHERE live.id NOT IN (SELECT id FROM stored)
 
 -- name: store_last_progress
 -- plan: steady
--- Waits for the row, as the end of the job does, which is written next.
+-- Waits for a locked row, because the end of the job is written next and has to wait for it anyway.
 WITH {+clock}
 UPDATE {live} AS live
 SET progress = reports.progress || jsonb_build_object('at', {micros(now)})

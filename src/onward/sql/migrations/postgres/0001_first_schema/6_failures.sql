@@ -22,11 +22,11 @@ CREATE UNIQUE INDEX dead_letters_successor ON {dead_letters} (successor_id) WHER
 CREATE INDEX ended_dead_group ON {ended} ((coalesce(error ->> 'fingerprint', 'unknown') COLLATE "C"), id)
 WHERE state = 'dead';
 
--- Every group of unresolved dead jobs, and its newest job. The index leads from one fingerprint to the next,
--- however many jobs died of each. A function, because its plans have to follow the index: a planner that does not know
--- how large a group is reads and sorts all of it. Under row-level security no index on an expression is used, since its
--- operators might leak what a policy hides: there the newest `most` dead jobs are read once and counted, and groups
--- that have none of them are not found.
+-- Returns every group of unresolved dead jobs, and its newest job. It steps through the index from one fingerprint to
+-- the next, however many jobs died of each. It is a function, because its plans have to follow the index: a planner
+-- that does not know how large a group is reads and sorts all of it. Under row-level security no index on an expression
+-- is used, since its operators might leak what a policy hides. There the newest `most` dead jobs are read once and
+-- counted, and a group that has none of those jobs is not found.
 CREATE FUNCTION {prefix}dead_groups(low text, high text, only_org text, asked_org text, most bigint)
 RETURNS TABLE (fingerprint text, id uuid, counted text)
 LANGUAGE plpgsql STABLE ROWS 100
@@ -172,8 +172,8 @@ CREATE TABLE {alert_sends} (
 );
 CREATE INDEX alert_sends_next ON {alert_sends} (next_at);
 
--- The newest deaths that are in an alert, so that each is counted once. The row with the id of no job says up to when
--- all deaths are known; it begins now, so that none before is told.
+-- The newest deaths that are in an alert, so that each is counted once. The row whose id is all zeros holds the time up
+-- to which all deaths are known; it starts at the time of this migration.
 CREATE TABLE {alerted} (
     job_id uuid NOT NULL,
     lease bigint NOT NULL,

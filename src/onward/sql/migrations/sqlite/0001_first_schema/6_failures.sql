@@ -82,8 +82,8 @@ CREATE TABLE {alert_sends} (
 ) WITHOUT ROWID;
 CREATE INDEX {prefix}alert_sends_next ON {alert_sends} (next_at);
 
--- The newest deaths that are in an alert, so that each is counted once. The row with the id of no job says up to when
--- all deaths are known; it begins now, so that none before is told.
+-- The newest deaths that are in an alert, so that each is counted once. The row whose id is all zeros holds the time up
+-- to which all deaths are known; it starts at the time of this migration.
 CREATE TABLE {alerted} (
     job_id TEXT NOT NULL,
     lease INTEGER NOT NULL,
