@@ -146,7 +146,7 @@ def artifact_missing(job: Job) -> str:
 
 
 def check_stored(job: Job, policies: Policies) -> None:
-    """Raise ContractBroken for a stored job whose row does not meet the contract, whoever stored it."""
+    """Raise ContractBroken for a stored job whose row does not meet the contract of this application."""
     check_origin(policies, job.org_id, job.project_id, job.actor_type, job.actor_id, job.request_id)
 
 
