@@ -9,8 +9,6 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, asyn
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-import msgspec
-
 from onward.clients.client import AsyncClient
 from onward.clients.records.links import link_to
 from onward.clients.sync.client import Client
@@ -32,6 +30,7 @@ from onward.core.policy.policies import Policies
 from onward.core.policy.settings import SettingOptions
 from onward.core.records.artifact import Artifact
 from onward.core.schedules.schedule import Schedule, ScheduleOptions
+from onward.core.work.tick import Tick
 from onward.core.work.wait import Sent
 from onward.errors import InvalidJob, InvalidSetting
 from onward.handlers.built_in_jobs import built_in, served
@@ -61,17 +60,6 @@ Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 A = TypeVar("A", bound="Authorize")
 S = TypeVar("S", bound=Callable[[Alert], object])
 J = TypeVar("J", bound=Judge)
-
-
-class Tick(msgspec.Struct, frozen=True):
-    """The result of one tick: what it processed, and how many jobs still wait."""
-
-    processed: int
-    succeeded: int
-    retried: int
-    dead: int
-    remaining: int
-    duration: timedelta
 
 
 class Onward:
@@ -326,7 +314,11 @@ class Onward:
         return Worker({**built_in(self.clients), **self.handlers}, self.clients, **options)
 
     def tick(self, max_jobs: int = 10, max_seconds: Duration = 20) -> Tick:
-        """Run due jobs, at most `max_jobs` in `max_seconds`, and return: for cron and serverless hosts."""
+        """Run due jobs, at most `max_jobs` in `max_seconds`, and return: for cron and serverless hosts.
+
+        A job that runs longer is cancelled and goes back to its queue; that uses no attempt.
+        """
+        from onward.worker.tick_loop import run_tick
 
         async def once() -> Tick:
             try:
@@ -335,14 +327,20 @@ class Onward:
                 await self.clients.aclose()
 
         check_may_block("app.tick()", "await app.atick()")
-        return asyncio.run(once())
+        return run_tick(once())
 
     async def atick(self, max_jobs: int = 10, max_seconds: Duration = 20) -> Tick:
-        """Run due jobs, at most `max_jobs` in `max_seconds`, and return: for cron and serverless hosts."""
+        """Run due jobs, at most `max_jobs` in `max_seconds`, and return: for cron and serverless hosts.
+
+        A job that runs longer is cancelled and goes back to its queue; that uses no attempt.
+        """
         whole_number("max_jobs", max_jobs, 1, 1_000_000)
         max_time = not_negative("max_seconds", max_seconds)
+        if not max_time:
+            raise InvalidSetting("max_seconds is 0; give a positive duration, such as 20 or '20s'")
         started = time.monotonic()
-        tally = await self.worker(drain=True, max_jobs=max_jobs, max_time=max_time, kind="tick").run()
+        tick = self.worker(drain=True, max_jobs=max_jobs, max_time=max_time, grace=0, kind="tick")
+        tally = await tick.run()
         counts = await self.clients.current().jobs.count()
         return Tick(
             tally.processed,

@@ -64,6 +64,7 @@ __all__ = ["RUNS", "SETS", "statements_of"]
 SETS = {
     "jobs": new_rows.COLUMNS,
     "ended": finish.ENDED,
+    "failed": finish.FAILED,
     "returned": finish.RETURNED,
     "metered": usage.METERED,
     "changes": key_conflicts.CHANGES,
@@ -208,6 +209,10 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         partial(subjects.drop_subject, "s", Policies(), policy="delete"),
         [[(ID, "default", "queued", None)], [(ID,)], [], []],
     ),
+    "drop a subject whose job runs": (
+        partial(subjects.drop_subject, "s", Policies(), policy="delete"),
+        [[(ID, "default", "running", None)], [], [(ID,)], [(ID, "running", None, None)]],
+    ),
     "store progress": (partial(progress.store, [(ID, 1, REPORT)]), [[(ID, 1)]]),
     "finish with the last report": (partial(finish.finish, REPORTED), [[(ID,)], []]),
     "finish what was metered": (partial(finish.finish, METERED), [[("o", 5)], [], [("o",)]]),
@@ -228,6 +233,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "rescue": (rescue.rescue, [[stored()], []]),
     "worker": (partial(workers.get_worker, "w"), [[WORKER_ROW]]),
     "declared types": (partial(workers.check_declared, "w", DeclaredTypes("shop", {})), [[WORKER_ROW]]),
+    "type unknown": (partial(workers.type_unknown_for, "t"), [[(None,)]]),
     "jobs of a worker": (partial(workers.list_running, "w", 1), [[stored()]]),
     "rescue a worker": (partial(rescue.rescue_worker, "w"), [[("w",)], [], [stored()], []]),
     "lead": (partial(leader.lead, "sweeper", "w", ttl=SPAN), [[("w",)]]),

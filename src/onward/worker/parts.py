@@ -56,15 +56,15 @@ class Parts:
             handlers, clients.policies, client, lambda: self.keeper.worker_id,
             patience=settings.timings.provider,
         )  # fmt: skip
-        self.exclusions = Exclusions(self.breakers)
+        self.exclusions = Exclusions(self.breakers, None if settings.types is None else frozenset(handlers))
         self.held = held = HeldJobs(self.buffer, self.exclusions, self.pace, tally, settings.on_end)
         self.admitter = Admitter(client, outage)
         self.scheduler = Scheduler(client, handlers, drain=settings.drain)
         self.due_poll = DuePoll(client, outage, self.scheduler.known)
         self.executor = held.executor = Executor(
             handlers, clients, self.buffer, held.ended,
-            concurrency=concurrency, patience=settings.timings.stop, authorize=settings.authorize,
-            breakers=self.breakers,
+            client=client, concurrency=concurrency, patience=settings.timings.stop,
+            authorize=settings.authorize, breakers=self.breakers,
         )  # fmt: skip
         self.reporter = Reporter(client, outage, self.executor.running)
         self.finisher = held.finisher = Finisher(

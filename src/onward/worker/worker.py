@@ -27,7 +27,7 @@ class Worker:
         self, handlers: Mapping[str, Handler], clients: Clients, **options: Unpack[WorkerOptions]
     ) -> None:
         self._settings = WorkerSettings(**options)
-        self._handlers = handlers
+        self._handlers = self._settings.served(handlers)
         self._clients = clients
         self._quiet = False
         self._stopping = Stopping()

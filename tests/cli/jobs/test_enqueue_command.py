@@ -8,7 +8,7 @@ import pytest
 
 from onward import Client, JobState
 from onward.cli.times import read_instant, read_length
-from onward.cli.work.worker import parse_queues
+from onward.cli.work.worker import parse_queues, parse_types
 from onward.errors import InvalidSetting
 from onward.results import Job
 from tests.cli.program import Program
@@ -254,3 +254,10 @@ def test_times_are_read_as_people_write_them():
     assert read_length("--grace", "1h30m") == timedelta(minutes=90)
     assert read_instant("--at", "2026-01-31T18:00+01:00") == datetime(2026, 1, 31, 17, tzinfo=UTC)
     assert read_instant("--at", "2026-01-31").tzinfo is not None
+
+
+def test_job_types_are_read_from_a_list():  # R13, S1-15
+    assert parse_types([]) is None
+    assert parse_types(["mail.send, report", "clean"]) == ["mail.send", "report", "clean"]
+    with pytest.raises(InvalidSetting, match=r"--types 'mail,': give job types"):
+        parse_types(["mail,"])

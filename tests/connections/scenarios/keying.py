@@ -41,7 +41,8 @@ def the_job_that_holds_a_key_is_changed(go: Go) -> list[JobId]:
     assert [run.lease for run in go(inspect.attempts_of(job_id))] == [1, 3]
     assert events(go, job_id) == [
         "job.enqueued", "job.coalesced", "job.replaced", "job.started", "job.rerun_requested",
-        "job.rerun_requested", "job.deadlettered", "job.reset", "job.started", "job.succeeded", "job.reset",
+        "job.rerun_requested", "job.failed", "job.deadlettered", "job.reset", "job.started", "job.succeeded",
+        "job.reset",
     ]  # fmt: skip
     return [job_id]
 

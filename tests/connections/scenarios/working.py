@@ -102,7 +102,7 @@ def a_failed_job_is_retried_and_then_buried(go: Go) -> list[JobId]:  # S1-10, S1
     assert (past.attempt, past.lease, past.worker_id, past.outcome) == (1, 1, "w", "failed")
     assert (past.started_at, past.ended_at, past.error) == (NOW, NOW, boom)
     assert events(go, job_id) == [
-        "job.enqueued", "job.started", "job.failed", "job.started", "job.deadlettered",
+        "job.enqueued", "job.started", "job.failed", "job.started", "job.failed", "job.deadlettered",
     ]  # fmt: skip
     return [job_id]
 

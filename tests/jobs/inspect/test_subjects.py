@@ -147,6 +147,40 @@ def test_deleted_jobs_are_gone_with_their_keys_and_runs_but_not_with_their_audit
     assert answer.id != ended
 
 
+@pytest.mark.parametrize("outcome", [Succeeded(), Failed("boom"), Failed("boom", retryable=False)], ids=repr)
+def test_a_job_that_runs_while_its_subject_is_deleted_is_deleted_at_its_end(working, outcome):  # R22
+    new = job("invoice", key="k", unique="forever")
+    [running] = put(working, new)
+    [taken] = working.at(T).worker.claim("q:default", 5, worker_id="w")
+    dropped = working.at(T).jobs.drop_subject("booking:42", policy="delete", reason="GDPR")
+    assert (dropped.deleted, dropped.cancelled) == (set(), {running})
+    assert working.jobs.get(running).cancel_requested_at == T
+    working.at(T).worker.finish([taken.end_with(outcome)]).require()
+    with pytest.raises(JobNotFound):
+        working.jobs.get(running)
+    assert working.keys.list().items == []
+    assert [event.event for event in working.jobs.events(running)][-1] == "job.deleted"
+    assert working.worker.follow_up() == 0
+
+
+def test_so_it_is_if_its_worker_is_lost(working):  # R22
+    [running] = put(working, job("invoice", key="k"))
+    [_] = working.at(T).worker.claim("q:default", 5, worker_id="w")
+    working.at(T).jobs.drop_subject("booking:42", policy="delete")
+    working.at(T).worker.retire("w")
+    working.at(T).worker.rescue()
+    with pytest.raises(JobNotFound):
+        working.jobs.get(running)
+
+
+def test_a_job_whose_subject_is_only_cancelled_stays_at_its_end(working):
+    [running] = put(working, job("invoice", key="k"))
+    [taken] = working.at(T).worker.claim("q:default", 5, worker_id="w")
+    working.at(T).jobs.drop_subject("booking:42", policy="cancel")
+    working.at(T).worker.finish([taken.end_with(Succeeded())]).require()
+    assert working.jobs.get(running).state == "succeeded"
+
+
 def test_each_job_goes_by_its_category_within_one_transaction(working):
     categories = {
         **CATEGORIES,

@@ -14,7 +14,6 @@ from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import ENDED, Job, JobState
 from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import (
-    MAX_RATE_LIMIT_WAITS,
     MOVES,
     Cancelled,
     End,
@@ -193,7 +192,7 @@ def test_an_error_may_bring_its_own_reason():
 
 
 def test_a_provider_that_says_later_for_ever_is_believed_a_hundred_times():  # R12
-    assert MAX_RATE_LIMIT_WAITS == 100
+    assert POLICY.max_rate_limit_waits == 100
     claimed, waits = job(attempt=1, waits=0), 0
     while not (to := settle(claimed, RateLimited(SECOND, ERROR), POLICY)).ends:
         waits += 1
@@ -275,7 +274,7 @@ CLAIMS = st.builds(
     job,
     attempt=st.integers(1, 20),
     max_attempts=st.integers(1, 20),
-    waits=st.integers(0, MAX_RATE_LIMIT_WAITS + 1),
+    waits=st.integers(0, POLICY.max_rate_limit_waits + 1),
     crashes=st.integers(0, 9),
 )
 

@@ -32,6 +32,7 @@ class _Options:
 
     app: str
     queues: tuple[str, ...]
+    types: tuple[str, ...]
     processes: int
     concurrency: int
     grace: timedelta
@@ -52,6 +53,7 @@ class _Options:
         arguments += ["--concurrency", str(self.concurrency)]
         arguments += [f"--grace={self.grace.total_seconds()}s", f"--lease={self.lease.total_seconds()}s"]
         arguments += [argument for chosen in self.queues for argument in ("-q", chosen)]
+        arguments += [argument for chosen in self.types for argument in ("--types", chosen)]
         arguments += ["--max-jobs", str(self.max_jobs)] if self.max_jobs else []
         return [*arguments, *(["--drain"] if self.drain else [])]
 
@@ -65,6 +67,7 @@ class _Options:
     metavar="Q[=N],…",
     help="Only these queues, each with at most N jobs at once.",
 )
+@click.option("--types", multiple=True, metavar="TYPE,…", help="Only jobs of these types.")
 @click.option(
     "--processes", type=click.IntRange(1, 256), default=1, help="This many processes, restarted if they die."
 )
@@ -134,6 +137,14 @@ def parse_queues(texts: Sequence[str]) -> dict[str, int | None] | None:
     return queues or None
 
 
+def parse_types(texts: Sequence[str]) -> list[str] | None:
+    """Read `mail.send,mail.forget`; None means all job types."""
+    types = [item.strip() for text in texts for item in text.split(",")]
+    if "" in types:
+        raise InvalidSetting(f"--types {','.join(texts)!r:.80}: give job types, with a comma between two")
+    return types or None
+
+
 def _warn_of_unknown(queues: Mapping[str, int | None], app: Onward) -> None:
     """Warn of a queue that no job type uses: it may be misspelt, or be meant for `.using(queue=…)`."""
     known = queues_of(app)
@@ -167,7 +178,8 @@ def _work(app: Onward, options: _Options, queues: Mapping[str, int | None] | Non
             parent.tell_registered(worker_id)
 
     worker = app.worker(
-        queues=queues, concurrency=options.concurrency, lease=options.lease, grace=options.grace,
+        queues=queues, types=parse_types(options.types), concurrency=options.concurrency,
+        lease=options.lease, grace=options.grace,
         drain=options.drain, max_jobs=options.max_jobs, on_registered=registered,
         on_end=attempt_lines.say_attempt if options.dev else None,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from onward.connections import Connection, adapt, require_tables, run
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import NewJob
 from onward.core.jobs.scope import ALL, Scope
-from onward.core.policy.contract import check_operator
+from onward.core.policy.contract import check_due, check_operator
 from onward.core.policy.policies import Policies
 from onward.core.policy.settings import AUDIT_LEVELS
 from onward.errors import InvalidSetting, OnwardError
@@ -95,9 +95,16 @@ class Binding:
         return self.having(role="worker") if self.bound.role == "caller" else self
 
     def placed(self, jobs: Iterable[NewJob]) -> list[NewJob]:
-        """Return the jobs with the bound org, project and actor where they have none of their own."""
+        """Return the jobs with the bound org, project and actor where they have none of their own.
+
+        Raises InvalidJob for a job that would be due after its deadline.
+        """
         bound = self.bound
-        return in_org(jobs, bound.org_id, bound.project_id, bound.actor)
+        placed = in_org(jobs, bound.org_id, bound.project_id, bound.actor)
+        for new in placed:
+            if isinstance(new, NewJob) and new.deadline is not None:
+                check_due(new, self.now())
+        return placed
 
     def require_all_orgs(self, what: str) -> None:
         """Raise NotAllowed for a client that is confined to one org; the call `what` concerns all orgs."""

@@ -200,7 +200,7 @@ def strictly(policy: Category) -> Category:
             own = frozenset[Capability]({"enqueue", "audit", "artifact"}) if granted is None else granted
             return replace(policy, scheduling="deny", capabilities=own, needs_artifact=True)
         case "import_export":
-            return replace(policy, scheduling="deny")
+            return replace(policy, scheduling="deny", needs_artifact=True)
     return replace(policy, scheduling=policy.scheduling or "deny")
 
 

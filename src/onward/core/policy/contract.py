@@ -16,7 +16,8 @@ from onward.core.jobs.scope import Scope
 from onward.core.policy.category import Q_CRITICAL, Q_DEADLETTER, Capability, Category
 from onward.core.policy.derived_keys import derived_key
 from onward.core.policy.policies import Policies
-from onward.errors import ContractBroken, NotAllowed
+from onward.core.work.retry import LONGEST_DELAY
+from onward.errors import ContractBroken, InvalidJob, NotAllowed
 
 ACTOR_TYPES = ("user", "system", "api_key")
 
@@ -100,6 +101,21 @@ def check_scheduling(category: Category, run_at: datetime | None, delay: timedel
         )
 
 
+def check_due(new: NewJob, now: datetime) -> None:
+    """Raise InvalidJob for a job that would be due after its deadline: it could only die."""
+    due_at, deadline = new.run_at, new.deadline
+    if isinstance(new.delay, timedelta):
+        due_at = now + min(new.delay, LONGEST_DELAY)
+    # Values of another kind, and times without a zone, are refused with all other fields.
+    if not isinstance(due_at, datetime) or not isinstance(deadline, datetime):
+        return
+    if due_at.tzinfo and deadline.tzinfo and due_at > deadline:
+        raise InvalidJob(
+            f"the job is due at {due_at}, after its deadline at {deadline}; "
+            "give an earlier run_at or a shorter delay, or a later deadline"
+        )
+
+
 def check_queue(policies: Policies, category: str, queue: str) -> None:
     """Raise ContractBroken for a queue that the job may not wait in."""
     if queue == Q_DEADLETTER:
@@ -121,11 +137,19 @@ def check_may(job: Job, capability: Capability, policies: Policies) -> None:
         )
 
 
-def owed_artifact(job: Job, left: int, policies: Policies) -> str | None:
-    """Return an error message if the category requires an artifact and the job has stored none; else None."""
-    if left or not policies.category_of(job).needs_artifact:
-        return None
+def owes_artifact(job: Job, left: int, policies: Policies) -> bool:
+    """Whether the category requires an artifact, and this run has `left` none: an earlier one may have."""
+    return not left and policies.category_of(job).needs_artifact
+
+
+def artifact_missing(job: Job) -> str:
+    """Return the error message for a job that has left no artifact."""
     return f"a job of category {job.category} must leave an artifact; call ctx.artifact(…)"
+
+
+def check_stored(job: Job, policies: Policies) -> None:
+    """Raise ContractBroken for a stored job whose row does not meet the contract of this application."""
+    check_origin(policies, job.org_id, job.project_id, job.actor_type, job.actor_id, job.request_id)
 
 
 def check_child(new: NewJob, job: Job, policies: Policies) -> None:

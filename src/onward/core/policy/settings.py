@@ -46,6 +46,7 @@ class SettingOptions(TypedDict, total=False):
     redact: Redaction
     alerts: Iterable[Sink | Callable[[Alert], object]]
     alert_throttle: Duration
+    unknown_after: Duration
     retention: Retention
     maintenance: bool
 
@@ -83,6 +84,7 @@ class Settings:
     secrets_reason: str | None = None
     redact: Redaction = REDACTION
     alert_throttle: timedelta = timedelta(minutes=5)
+    unknown_after: timedelta = timedelta(minutes=10)
     retention: Retention = field(default_factory=Retention)
     maintenance: bool = True
 
@@ -111,6 +113,7 @@ class Settings:
         profile: str | None = None,
         routes: Mapping[str, str] | None = None,
         alert_throttle: Duration = timedelta(minutes=5),
+        unknown_after: Duration = timedelta(minutes=10),
         **fields: Any,
     ) -> Settings:
         """Return the settings for these arguments; the strict profile requires tenancy and contract."""
@@ -124,5 +127,6 @@ class Settings:
             strict=profile == "strict",
             routes=tuple((routes or {}).items()),
             alert_throttle=span("alert_throttle", duration("alert_throttle", alert_throttle)),
+            unknown_after=span("unknown_after", duration("unknown_after", unknown_after)),
             **fields,
         )

@@ -25,7 +25,8 @@ class RetryPolicy:
     """When a job runs again, and how many attempts it has; `max_attempts` counts the first one too.
 
     Durations may be texts, such as "5s"; they are kept as timedeltas. A job is dead after `poison_after`
-    failures in a row that are of one kind and that no rule classifies.
+    failures in a row that are of one kind and that no rule classifies. It is dead, too, after
+    `max_rate_limit_waits` waits for a provider's rate limit that burnt no attempt.
     """
 
     kind: Literal["fixed", "exponential"]
@@ -37,6 +38,7 @@ class RetryPolicy:
     max_attempts: int = 5
     crash_delay: Duration | None = None
     poison_after: int | None = None
+    max_rate_limit_waits: int = 100
 
     def __post_init__(self) -> None:
         """Raise InvalidSetting, which names the field, for an invalid value."""
@@ -55,6 +57,12 @@ class RetryPolicy:
             "max_attempts",
             self.max_attempts,
             "a whole number from 1: it counts executions",
+        )
+        _require(
+            type(self.max_rate_limit_waits) is int and self.max_rate_limit_waits >= 0,
+            "max_rate_limit_waits",
+            self.max_rate_limit_waits,
+            "a whole number from 0: it counts waits that burn no attempt",
         )
         _require(
             self.poison_after is None or (type(self.poison_after) is int and self.poison_after >= 1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import TypeVar
 
 from onward.core.inputs.checks import whole_number
@@ -66,6 +67,13 @@ def check_declared(worker_id: str, declared: DeclaredTypes) -> Operation[None]:
 
 def _short(application: str) -> str:
     return application.partition(".")[0].lower()
+
+
+def type_unknown_for(job_type: str) -> Operation[timedelta | None]:
+    """Return for how long no live worker has known a job type, zero if one does; None if none ever did."""
+    rows = yield Statement("find_last_knower", {"job_type": job_type})
+    [(micros_ago,)] = rows
+    return None if micros_ago is None else timedelta(microseconds=micros_ago)
 
 
 def _position(worker: WorkerSeen) -> tuple[int, int, str]:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Mapping
+from datetime import timedelta
 from types import CoroutineType
 from typing import Any, TypeAlias, cast
 
+from onward.clients.client import AsyncClient
 from onward.core.jobs.job import Job
 from onward.core.work.lifecycle import Cancelled, Failed, Outcome, RateLimited, Succeeded
-from onward.errors import InvalidJob
+from onward.errors import InvalidJob, StoreError
 from onward.handlers.clients import Clients
 from onward.handlers.context.context import Context
 from onward.handlers.handler import Handler
@@ -22,7 +24,7 @@ from onward.worker.attempts.authorization import Guard
 from onward.worker.attempts.breaker_gate import Breakers
 from onward.worker.attempts.handler_frames import without_worker_frames
 from onward.worker.attempts.handler_threads import follow_handlers
-from onward.worker.attempts.outcomes import invalid_arguments, outcome_of, unknown
+from onward.worker.attempts.outcomes import invalid_arguments, outcome_of, unknown, unknown_for
 from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.attempts.thread_slots import Threads
 from onward.worker.children.process_pool import ProcessPool
@@ -46,7 +48,9 @@ class AttemptRunner:
         processes: ProcessPool,
         guard: Guard,
         breakers: Breakers | None,
+        client: AsyncClient,
     ) -> None:
+        self._client = client
         self._handlers = handlers
         self._clients = clients
         self._running = running
@@ -62,7 +66,7 @@ class AttemptRunner:
         """Run a job to its end, or to its first wait: then return the rest, which the caller awaits."""
         handler = self._handlers.get(job.job_type)
         if handler is None:
-            return unknown(job)
+            return cast("Rest", self._unknown(job))
         running = self._running
         if job.id in running.cancel_requests:
             return Cancelled(running.cancel_requests[job.id])
@@ -86,6 +90,17 @@ class AttemptRunner:
         running.remove(run)
         return outcome
 
+    async def _unknown(self, job: Job) -> Outcome:
+        """Return the outcome of a job without a handler; ask for workers that know it before it dies."""
+        length, longest = unknown_for(job), self._clients.policies.settings.unknown_after
+        if length >= longest:
+            try:
+                silence = await self._client.worker.type_unknown_for(job.job_type)
+            except StoreError:
+                silence = timedelta()
+            length = length if silence is None else min(length, silence)
+        return unknown(job, length, longest)
+
     async def _rest_of(self, run: Running, begun: Waiting) -> Outcome:
         try:
             return self._returned(run.job, await begun)
@@ -104,7 +119,7 @@ class AttemptRunner:
                 return self._returned(run.job, await self._begin(run, arguments))
             if (refusal := await self._guard.refusal(run.job)) is not None:
                 return refusal
-            return self._guard.judged(run, self._returned(run.job, await self._begin(run, arguments)))
+            return await self._guard.judged(run, self._returned(run.job, await self._begin(run, arguments)))
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
             return self._raised(run, error)
         finally:

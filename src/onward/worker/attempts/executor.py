@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from types import CoroutineType
 
+from onward.clients.client import AsyncClient
 from onward.core.jobs.job import Job
 from onward.core.work.lifecycle import Outcome
 from onward.handlers.clients import Clients
@@ -39,6 +40,7 @@ class Executor:
         buffer: Buffer,
         ended: Callable[[Sequence[Ran]], None],
         *,
+        client: AsyncClient,
         concurrency: int,
         patience: float,
         authorize: Authorize | None = None,
@@ -46,7 +48,6 @@ class Executor:
     ) -> None:
         self._buffer, self._ended, self._breakers = buffer, ended, breakers
         self._concurrency = concurrency
-        self._patience = patience
         self._ran: list[Ran] = []
         self._idle: deque[asyncio.Future[None]] = deque()
         self._slots: list[asyncio.Task[None]] = []
@@ -56,7 +57,8 @@ class Executor:
         self.running = RunningJobs(processes, patience=patience)
         self._attempts = AttemptRunner(
             handlers, clients, self.running, threads=threads, processes=processes,
-            guard=Guard(clients.policies, authorize, threads), breakers=breakers,
+            guard=Guard(clients.policies, authorize, threads, client), breakers=breakers,
+            client=client,
         )  # fmt: skip
 
     def start(self) -> None:
@@ -73,14 +75,14 @@ class Executor:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def close(self) -> None:
-        """Close the slots, and cancel the handlers that still run."""
+    async def close(self, patience: float) -> None:
+        """Close the slots, and cancel the handlers that still run; wait at most `patience` seconds."""
         self._attempts.closed = True
         for slot in self._slots:
             slot.cancel()
         if self._slots:
             # With a limit, because a handler may ignore its cancellation.
-            await asyncio.wait(self._slots, timeout=self._patience)
+            await asyncio.wait(self._slots, timeout=patience)
         self._threads.close()
         await self._processes.close()
 

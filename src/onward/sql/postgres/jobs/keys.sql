@@ -178,13 +178,13 @@ WITH {+clock},
 run AS MATERIALIZED (
     SELECT * FROM :runs::rows(
         id uuid, lease bigint, event text, outcome text, ran integer, error jsonb, cost bigint,
-        action text, detail jsonb
+        action text, failed_action text, detail jsonb
     )
 ),
 target AS MATERIALIZED (
     SELECT
         live.id, live.actor_type, live.actor_id, live.request_id, live.correlation_id, run.event, run.outcome, run.ran,
-        run.error AS run_error, run.cost, run.action, run.detail
+        run.error AS run_error, run.cost, run.action, run.failed_action, run.detail
     FROM run JOIN {live} AS live ON live.id = ANY (ARRAY[run.id]) AND live.lease = run.lease
     WHERE live.rerun_requested
     FOR UPDATE OF live
@@ -216,7 +216,13 @@ past AS (
 ),
 event AS (
     INSERT INTO {audit} ({+audit_columns}, action)
-    -- The run that has ended was that of the actor before.
+    -- The run that has ended was that of the actor before. The attempt at which a job dies precedes its death.
+    SELECT
+        now, 'job.failed', back.id, job_type, org_id, project_id, target.actor_type, target.actor_id, target.request_id,
+        target.correlation_id, ran, lease - 1, worker_id, detail, failed_action
+    FROM back JOIN target ON target.id = back.id, clock
+    WHERE event = 'job.deadlettered' AND :audited::int > 1
+    UNION ALL
     SELECT
         now, event, back.id, job_type, org_id, project_id, target.actor_type, target.actor_id, target.request_id,
         target.correlation_id, ran, lease - 1, worker_id, detail, action

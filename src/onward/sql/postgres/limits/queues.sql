@@ -156,7 +156,7 @@ SELECT {+claim_candidate} FROM (
 WHERE NOT live.fair AND {+type_not_paused}
 
 -- fragment: type_not_paused
-live.job_type NOT IN (:types::texts)
+live.job_type NOT IN (:types::texts) AND (:only::text IS NULL OR live.job_type IN (:only::texts))
 
 -- fragment: org_not_paused
 (live.org_id IS NULL OR live.org_id NOT IN (:orgs::texts))

@@ -101,7 +101,7 @@ SELECT json_group_array(json_array(id, org_id, priority, run_at)) FROM (
 WHERE NOT live.fair AND {+type_not_paused}
 
 -- fragment: type_not_paused
-job_type NOT IN (:types::texts)
+job_type NOT IN (:types::texts) AND (:only::text IS NULL OR job_type IN (:only::texts))
 
 -- name: claim_picked_jobs
 -- As claim_jobs, for the jobs that the queue's policy has picked.
