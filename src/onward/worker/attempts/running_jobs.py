@@ -84,7 +84,7 @@ class RunningJobs:
         for run in cancelled:
             _abandon(run)
         return [
-            (run.job, run.gave_way(), run.usage(), run.completion, run.last_report)
+            (run.job, run.gave_way(), run.usage(), run.completion, run.last_report, None)
             for run in cancelled
             if run.handler.executor == "async"
         ]
