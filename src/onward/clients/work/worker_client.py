@@ -19,6 +19,7 @@ from onward.clients.work.worker_schedules import AsyncWorkerSchedules
 from onward.core.bulk import Changed
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
 from onward.core.jobs.job import Job
 from onward.core.policy.application import DeclaredTypes
@@ -39,6 +40,7 @@ from onward.operations.work.leases import extend, register, retire
 from onward.operations.work.workers import check_declared, type_unknown_for
 
 L = TypeVar("L", bound=JobLease)
+_Paused = dict[str, Collection[str]]
 
 LEASE = timedelta(seconds=30)
 
@@ -156,14 +158,11 @@ class AsyncWorkerClient:
 
         Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
         """
+        paused: _Paused | None = {"paused_orgs": paused_orgs or (), "paused_types": paused_types or ()}
         if paused_orgs is None and paused_types is None:
-            # Else a closed gate would hide that this client may not claim.
-            self._binding.require_all_orgs("worker.claim")
-            controls = await self._run(pauses.controls, write=False)
-            if controls.gate is not None or queue in controls.paused("queue"):
-                return []
-            paused_orgs, paused_types = controls.held_orgs, controls.paused("job_type")
-        paused = {"paused_orgs": paused_orgs or (), "paused_types": paused_types or ()}
+            paused = await self._read_paused(queue)
+        if paused is None:
+            return []
         if isinstance(queue, str) and queue in self._policies.registry.queues:
             claim = await self.claim_by_policy(
                 queue, limit, worker_id=worker_id, **paused, job_types=job_types
@@ -176,6 +175,16 @@ class AsyncWorkerClient:
         if unreadable:
             await self._run(lambda: finish(unreadable))
         return jobs
+
+    async def _read_paused(self, queue: str) -> _Paused | None:
+        """Return which orgs and types are paused; None if nothing may be claimed from the queue now."""
+        check_text("queue", queue, longest=LONGEST["queue"])
+        # Else a closed gate would hide that this client may not claim.
+        self._binding.require_all_orgs("worker.claim")
+        controls = await self._run(pauses.controls, write=False)
+        if controls.gate is not None or queue in controls.paused("queue"):
+            return None
+        return {"paused_orgs": controls.held_orgs, "paused_types": controls.paused("job_type")}
 
     async def claim_by_policy(
         self,
