@@ -49,6 +49,7 @@ from onward.handlers.job_type import JobType
 from onward.handlers.signal_sender import SignalOptions, read_signal
 from onward.handlers.start_hooks import StartHooks
 from onward.origin import ambient
+from onward.origin_threads import follow_origins
 from onward.sinks import add_sink, sinks_of
 
 if TYPE_CHECKING:
@@ -174,7 +175,10 @@ class Onward:
         correlation_id: str | None = None,
         traceparent: str | None = None,
     ) -> AbstractContextManager[None]:
-        """Make the jobs that are enqueued within inherit these fields, unless they set their own."""
+        """Make the jobs that are enqueued within inherit these fields, unless they set their own.
+
+        An `org_id` or `project_id` also confines the calls within, and those in threads that start within.
+        """
         read = None if actor is None else Actor.of(actor, InvalidJob)
         actor_type, actor_id = (None, None) if read is None else (read.type, read.id)
         fields = {
@@ -183,6 +187,8 @@ class Onward:
         }  # fmt: skip
         check_texts(fields)
         check_present(self.policies, org_id, project_id, actor_type, actor_id)
+        if org_id is not None or project_id is not None:
+            follow_origins()
         return ambient(**fields)
 
     def category(self, own: Category) -> Category:

@@ -12,7 +12,7 @@ from onward.core.inputs.checks import check_kind
 from onward.core.jobs.job import Enqueued, NewJob
 from onward.core.jobs.scope import ALL
 from onward.operations.jobs import enqueue, key_conflicts
-from onward.origin import inherit, names_another_parent
+from onward.origin import names_another_parent
 
 
 class AsyncEnqueuing:
@@ -38,7 +38,7 @@ class AsyncEnqueuing:
 
     async def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the job that holds its key."""
-        [job] = inherit(self._binding.placed([job]), self._policies)
+        [job] = self._binding.complete([job])
         if self._gathers and not self._goes_alone(job):
             return await self._gathering.ask(job)
         return await self._storing.store(job, self._binding.scope_of_new)
@@ -46,13 +46,13 @@ class AsyncEnqueuing:
     async def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
         """Store many jobs, all or none; return the answers in the order of `jobs`."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        placed = list(inherit(self._binding.placed(jobs), self._policies))
+        placed = self._binding.complete(jobs)
         return await self._storing.store_many(placed, self._binding.scope_of_new)
 
     async def enqueue_flow(self, flow: Flow | NewJob) -> list[Enqueued]:
         """Store the jobs of a flow, all or none; return the answers in the order of `flow.jobs`."""
         grouped = group(flow)
-        jobs = list(inherit(self._binding.placed(grouped.jobs), self._policies))
+        jobs = self._binding.complete(grouped.jobs)
         job_ids = ids.make_many(len(jobs))
         placed = grouped.placed(jobs, job_ids)
         return await self._storing.store_many(placed, self._binding.scope_of_new, job_ids)

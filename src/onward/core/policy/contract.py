@@ -153,8 +153,7 @@ def check_stored(job: Job, policies: Policies) -> None:
 
 
 def check_child(new: NewJob, job: Job, policies: Policies) -> None:
-    """Raise NotAllowed for a job that the running job may not enqueue."""
-    check_may(job, "enqueue", policies)
+    """Raise NotAllowed for a job of another org or project than those of the running job."""
     if policies.settings.tenancy != "off" and job.org_id is not None and new.org_id != job.org_id:
         raise _beyond(job, "org", job.org_id, new.org_id, "enqueue")
     if job.project_id is not None and new.project_id != job.project_id:

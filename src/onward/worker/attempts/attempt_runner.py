@@ -19,11 +19,11 @@ from onward.handlers.clients import Clients
 from onward.handlers.context.context import Context
 from onward.handlers.handler import Handler
 from onward.origin import AMBIENT
+from onward.origin_threads import follow_origins
 from onward.worker.attempts.attempt import Running, Waiting, begin, isolated
 from onward.worker.attempts.authorization import Guard
 from onward.worker.attempts.breaker_gate import Breakers
 from onward.worker.attempts.handler_frames import without_worker_frames
-from onward.worker.attempts.handler_threads import follow_handlers
 from onward.worker.attempts.outcomes import invalid_arguments, outcome_of, unknown, unknown_for
 from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.attempts.thread_slots import Threads
@@ -60,7 +60,7 @@ class AttemptRunner:
         self._breakers = breakers
         self._meter_runs = clients.policies.settings.meter_runs
         self.closed = False
-        follow_handlers()
+        follow_origins()
 
     def start(self, job: Job, task: asyncio.Task[Any] | None) -> Outcome | Rest:
         """Run a job to its end, or to its first wait: then return the rest, which the caller awaits."""

@@ -37,8 +37,8 @@ from onward.handlers.context.context import Context
 from onward.handlers.handler import Provider
 from onward.handlers.job_type import JobType
 from onward.origin import APPLICATION, running
+from onward.origin_threads import follow_origins
 from onward.worker.attempts.handler_frames import without_worker_frames
-from onward.worker.attempts.handler_threads import follow_handlers
 from onward.worker.children.protocol import (
     HEADER,
     REPORT_AGAIN,
@@ -96,7 +96,7 @@ class Child:
         self._own: Classification | None = None
         self._run_now: ChildRun | None = None
         sys.argv[:] = start.argv
-        follow_handlers()
+        follow_origins()
 
     def allow_report(self) -> None:
         """Let the running job report again; called by the thread that listens to the parent."""
