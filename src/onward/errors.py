@@ -124,13 +124,19 @@ class OnwardError(Exception):
 
     @staticmethod
     def from_dict(described: Mapping[str, Any]) -> OnwardError:
-        """Return the error that `as_dict` described; for an unknown class, an OnwardError of its code."""
-        message, facts = str(described["message"]), dict(described.get("facts") or {})
-        known = next((one for one in _tree(OnwardError) if one.__name__ == described["error"]), None)
-        if known is not None:
-            return known(message, **facts)
-        error = OnwardError(message, **facts)
-        error.code = str(described["code"])
+        """Return the error that `as_dict` described; for an unknown class, an OnwardError of its code.
+
+        Another version may have described it, so nothing is required of it.
+        """
+        name, facts = described.get("error"), described.get("facts")
+        known = next((one for one in _tree(OnwardError) if one.__name__ == name), None)
+        error = (known or OnwardError)(str(described.get("message", "")))
+        if isinstance(facts, dict):
+            # Not by keyword: a fact of any name is allowed here.
+            error.__dict__.update(facts)
+            error.facts = dict(facts)
+        if known is None:
+            error.code = str(described.get("code", OnwardError.code))
         return error
 
 

@@ -211,7 +211,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     ),
     "drop a subject whose job runs": (
         partial(subjects.drop_subject, "s", Policies(), policy="delete"),
-        [[(ID, "default", "running", None)], [], [(ID,)], [(ID, "running", None, None)]],
+        [[(ID, "default", "running", None)], [], [(ID,)], [(ID,)], [(ID, "running", None, None)]],
     ),
     "store progress": (partial(progress.store, [(ID, 1, REPORT)]), [[(ID, 1)]]),
     "finish with the last report": (partial(finish.finish, REPORTED), [[(ID,)], []]),

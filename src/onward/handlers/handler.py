@@ -51,12 +51,7 @@ class Handler:
 
 
 class Run(Protocol):
-    """One attempt of a job, as its worker sees it; a Context is built on it.
-
-    `artifacts` counts the artifacts that the attempt has stored.
-    """
-
-    artifacts: int
+    """One attempt of a job, as its worker sees it; a Context is built on it."""
 
     @property
     def job(self) -> Job:

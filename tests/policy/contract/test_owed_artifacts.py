@@ -81,7 +81,23 @@ def test_a_transaction_asks_for_earlier_ones_too(app, left):  # R32
 
     handle = plan.enqueue()
     app.tick()
-    assert state_of(app, handle.id) == ("succeeded" if left else "unrecoverable")
+    assert state_of(app, handle.id) == ("succeeded" if left else "artifact_missing")
+
+
+@pytest.mark.parametrize("by", ["the end", "a transaction"])
+def test_one_that_was_deleted_again_does_not_count(app, by):  # R32
+    @app.job(category="plan")
+    def plan(ctx: Context) -> None:
+        left = ctx.artifact("plan.txt", text="x")
+        ctx.client.artifacts.delete(left.id, reason="r")
+        if by == "a transaction":
+            with ctx.transaction():
+                pass
+
+    handle = plan.enqueue()
+    app.tick()
+    assert state_of(app, handle.id) == "artifact_missing"
+    assert app.client.jobs.get(handle.id).error.error_class == "ArtifactMissing"
 
 
 def test_an_artifact_of_another_job_does_not_count(app):  # R32

@@ -137,9 +137,9 @@ def check_may(job: Job, capability: Capability, policies: Policies) -> None:
         )
 
 
-def owes_artifact(job: Job, left: int, policies: Policies) -> bool:
-    """Whether the category requires an artifact, and this run has `left` none: an earlier one may have."""
-    return not left and policies.category_of(job).needs_artifact
+def owes_artifact(job: Job, policies: Policies) -> bool:
+    """Whether the job must leave an artifact, in this run or in an earlier one."""
+    return policies.category_of(job).needs_artifact
 
 
 def artifact_missing(job: Job) -> str:

@@ -82,6 +82,7 @@ def _position(past: QueuePosition | None) -> tuple[Scalar, ...]:
     if past is None:
         return _FRONT
     check_kind("past", past, QueuePosition, "give the position of the last job that you claimed")
+    past.check()
     return past.priority, moment(past.run_at), past.id
 
 

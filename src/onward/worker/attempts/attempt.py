@@ -64,7 +64,6 @@ class Running(msgspec.Struct, eq=False):
     ends_at: float | None = None
     late: Why = "timeout"
     flag: threading.Event | None = None
-    artifacts: int = 0
     meters: Meters | None = None
     began_at: float | None = None
     waited: float = 0.0

@@ -73,7 +73,7 @@ class Guard:
     async def judged(self, run: Running, outcome: Outcome) -> Outcome:
         """Return the outcome of a job that ran; a success without the required artifact is a failure."""
         job = run.job
-        if not isinstance(outcome, Succeeded) or not owes_artifact(job, run.artifacts, self._policies):
+        if not isinstance(outcome, Succeeded) or not owes_artifact(job, self._policies):
             return outcome
         if (await confined(self._client, job).artifacts.list(job_id=job.id, limit=1)).items:
             return outcome

@@ -115,7 +115,7 @@ class Child:
             # Else printed text would be lost when the parent ends this process.
             with suppress(Exception):
                 stream.flush()
-        return to_answer(end, run.artifacts, self._redaction.hider(ask.job.payload), self._own)
+        return to_answer(end, self._redaction.hider(ask.job.payload), self._own)
 
     def _run(self, ask: Ask, run: ChildRun) -> object:
         job_type = self._find(ask.reference)
@@ -174,7 +174,6 @@ class ChildRun:
 
     def __init__(self, job: Job, parent: socket.socket) -> None:
         self.job = job
-        self.artifacts = 0
         self._parent = parent
         self._meters = Meters()
         self._metering = threading.Lock()

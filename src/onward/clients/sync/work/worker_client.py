@@ -153,17 +153,18 @@ class WorkerClient:
 
         A queue that has a policy is claimed by it. Nothing is claimed while the gate is closed or the queue
         is paused; jobs of paused orgs and types are passed over. A caller that keeps watch on these itself,
-        as workers do, gives `paused_orgs` and `paused_types`; then nothing is read. Only jobs of `job_types`
+        as workers do, gives both `paused_orgs` and `paused_types`; then nothing is read. Only jobs of `job_types`
         are claimed, if given. `past` is the position of the last job that the caller claimed: PostgreSQL then
         claims only jobs behind it, and does not read the index entries of jobs claimed before.
 
         Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
         """
-        paused: _Paused | None = {"paused_orgs": paused_orgs or (), "paused_types": paused_types or ()}
-        if paused_orgs is None and paused_types is None:
-            paused = self._read_paused(queue)
-        if paused is None:
-            return []
+        given = {"paused_orgs": paused_orgs, "paused_types": paused_types}
+        paused: _Paused = {name: held for name, held in given.items() if held is not None}
+        if len(paused) < len(given):
+            if (read := self._read_paused(queue)) is None:
+                return []
+            paused = {**read, **paused}
         if isinstance(queue, str) and queue in self._policies.registry.queues:
             claim = self.claim_by_policy(queue, limit, worker_id=worker_id, **paused, job_types=job_types)
             return claim.jobs
