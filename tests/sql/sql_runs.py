@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from onward.connections.schema_check import require_tables
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
 from onward.core.failures.dead_letter import DeadFilter, Edit
-from onward.core.jobs.filters import JobFilter
+from onward.core.jobs.filters import JobFilter, JobIndex, Order
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import COLUMNS, Job, NewJob, micros
 from onward.core.policy.category import Category, Slo, category
@@ -30,7 +30,7 @@ from onward.core.work.progress import Report
 from onward.core.work.wait import NewSignal, Parked
 from onward.operations.failures import alerts, breakers, dead_bulk, dead_groups, dead_letters
 from onward.operations.flows import batches, signals
-from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, new_rows, subjects
+from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, listing, new_rows, subjects
 from onward.operations.limits import pauses
 from onward.operations.records import artifacts, audit, prune_audit, seal, usage, verify
 from onward.operations.statement import Operation, Row, Several, Statement
@@ -103,6 +103,10 @@ def stored(**changes: Any) -> Row:
     )
 
 
+LISTED: dict[JobIndex, dict[str, Any]] = {
+    "any": {}, "subject": {"subject": "s"}, "batch_id": {"batch_id": ID}, "parent_id": {"parent_id": ID},
+    "dead": {"state": "dead"},
+}  # fmt: skip
 JOB = Job.from_row(stored())
 POLICY = category("default").retry
 REPORT = Report(1, 2, "n")
@@ -252,7 +256,14 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "promote": (rescue.promote, [[("q", 1, None), (None, None, "k"), (None, None, None)]]),
     "cancel": (partial(cancel.cancel, [ID], reason="r"), [[], [stored()]]),
     "get": (partial(inspect.get_many, [ID]), [[stored()]]),
-    "list": (partial(inspect.list_jobs, JobFilter()), [[stored()]]),
+    **{
+        f"list by {index}, {order} first": (
+            partial(listing.list_jobs, JobFilter(**given), order=order),
+            [[(ID,)], [stored()]],
+        )
+        for index, given in LISTED.items()
+        for order in get_args(Order)
+    },
     "count": (inspect.count, [[]]),
     "attempts": (partial(inspect.attempts_of, ID), [[stored()], [], [(None, None)]]),
     "events": (partial(inspect.events_of, ID), [[]]),

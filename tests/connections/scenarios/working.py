@@ -26,7 +26,7 @@ from onward.core.work.lifecycle import (
     Succeeded,
 )
 from onward.errors import WorkerLost
-from onward.operations.jobs import cancel, inspect
+from onward.operations.jobs import cancel, inspect, listing
 from onward.operations.work import claim, finish, leases, rescue
 from tests.connections.scenarios.steps import (
     HOUR,
@@ -209,15 +209,15 @@ def jobs_are_found_listed_and_counted(go: Go) -> list[JobId]:
     )
     done, stuck = take(go)
     end(go, done, Succeeded())
-    everything = go(inspect.list_jobs(JobFilter(), limit=4)).items
+    everything = go(listing.list_jobs(JobFilter(), limit=4)).items
     assert [job.id for job in everything] == sorted((job.id for job in everything), reverse=True)
-    pages = [page := go(inspect.list_jobs(JobFilter(), limit=3))]
-    pages.append(go(inspect.list_jobs(JobFilter(), limit=3, cursor=page.next_cursor)))
+    pages = [page := go(listing.list_jobs(JobFilter(), limit=3))]
+    pages.append(go(listing.list_jobs(JobFilter(), limit=3, cursor=page.next_cursor)))
     assert [job for page in pages for job in page] == everything
     assert pages[1].next_cursor is None
 
     def listed(*, now: datetime = NOW, **narrow: Any) -> set[JobId]:
-        return {job.id for job in go(inspect.list_jobs(JobFilter(**narrow)), at=now)}
+        return {job.id for job in go(listing.list_jobs(JobFilter(**narrow)), at=now)}
 
     assert listed(state=JobState.SUCCEEDED) == listed(job_type="mail", org_id="o") == {done.id}
     assert listed(subject="s") == listed(state=JobState.RUNNING) == {stuck.id}

@@ -48,6 +48,8 @@ CREATE TABLE {live} (
 CREATE INDEX {prefix}live_ready ON {live} (queue, priority, run_at, id) WHERE state = 'queued';
 CREATE INDEX {prefix}live_due ON {live} (run_at) WHERE state = 'scheduled';
 CREATE INDEX {prefix}live_held ON {live} (worker_id) WHERE state = 'running';
+-- To count them.
+CREATE INDEX {prefix}live_blocked ON {live} (id) WHERE state = 'blocked';
 -- Jobs that are to run again as soon as they have ended.
 CREATE INDEX {prefix}live_rerun ON {live} (id) WHERE rerun_requested = 1;
 -- The history of a subject; jobs without one cost nothing.
@@ -97,8 +99,8 @@ CREATE TABLE {ended} (
     limit_key TEXT,
     fair INTEGER NOT NULL DEFAULT 0
 );
--- Most jobs succeed: an index of only the others costs those nothing.
-CREATE INDEX {prefix}ended_dead ON {ended} (id) WHERE state = 'dead';
+-- Most jobs succeed: an index of only the others costs those nothing. With the lease, by which a death is resolved.
+CREATE INDEX {prefix}ended_dead ON {ended} (id, lease) WHERE state = 'dead';
 CREATE INDEX {prefix}ended_cancelled ON {ended} (id) WHERE state = 'cancelled';
 CREATE INDEX {prefix}ended_rerun ON {ended} (id) WHERE rerun_requested = 1;
 CREATE INDEX {prefix}ended_subject ON {ended} (subject, id) WHERE subject IS NOT NULL;
