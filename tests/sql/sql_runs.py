@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -14,7 +14,6 @@ from onward.connections.schema_check import require_tables
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
 from onward.core.failures.dead_letter import DeadFilter, Edit
-from onward.core.jobs.filters import JobFilter, JobIndex, Order
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import COLUMNS, Job, NewJob, micros
 from onward.core.policy.category import Category, Slo, category
@@ -30,7 +29,7 @@ from onward.core.work.progress import Report
 from onward.core.work.wait import NewSignal, Parked
 from onward.operations.failures import alerts, breakers, dead_bulk, dead_groups, dead_letters
 from onward.operations.flows import batches, signals
-from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, listing, new_rows, subjects
+from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, new_rows, subjects
 from onward.operations.limits import pauses
 from onward.operations.records import artifacts, audit, prune_audit, seal, usage, verify
 from onward.operations.statement import Operation, Row, Several, Statement
@@ -56,6 +55,7 @@ from tests.sql.flow_runs import FLOW_RUNS, FLOW_SETS
 from tests.sql.limit_runs import LIMIT_RUNS, LIMIT_SETS
 from tests.sql.maintenance_runs import MAINTENANCE_RUNS
 from tests.sql.queue_runs import QUEUE_RUNS, QUEUE_SETS
+from tests.sql.reading_runs import READING_RUNS
 from tests.sql.schedule_runs import SCHEDULE_RUNS, SCHEDULE_SETS
 
 __all__ = ["RUNS", "SETS", "statements_of"]
@@ -103,10 +103,6 @@ def stored(**changes: Any) -> Row:
     )
 
 
-LISTED: dict[JobIndex, dict[str, Any]] = {
-    "any": {}, "subject": {"subject": "s"}, "batch_id": {"batch_id": ID}, "parent_id": {"parent_id": ID},
-    "dead": {"state": "dead"},
-}  # fmt: skip
 JOB = Job.from_row(stored())
 POLICY = category("default").retry
 REPORT = Report(1, 2, "n")
@@ -256,15 +252,8 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "promote": (rescue.promote, [[("q", 1, None), (None, None, "k"), (None, None, None)]]),
     "cancel": (partial(cancel.cancel, [ID], reason="r"), [[], [stored()]]),
     "get": (partial(inspect.get_many, [ID]), [[stored()]]),
-    **{
-        f"list by {index}, {order} first": (
-            partial(listing.list_jobs, JobFilter(**given), order=order),
-            [[(ID,)], [stored()]],
-        )
-        for index, given in LISTED.items()
-        for order in get_args(Order)
-    },
     "count": (inspect.count, [[]]),
+    **READING_RUNS,
     "attempts": (partial(inspect.attempts_of, ID), [[stored()], [], [(None, None)]]),
     "events": (partial(inspect.events_of, ID), [[]]),
     "list dead letters": (partial(dead_letters.list_letters, DeadFilter()), [[DEAD]]),

@@ -20,7 +20,7 @@ from onward.core.jobs.ids import first_id_at
 from onward.operations.jobs import inspect, listing
 from onward.operations.statement import Operation, Statement, with_params
 from onward.sql.catalogue import catalogue
-from tests.sql.sql_runs import LISTED, NOW
+from tests.sql.reading_runs import LISTED, NOW
 from tests.stores.postgres.postgres_schema import fresh_schema
 from tests.stores.sqlite.using_sqlite import clean_file
 

@@ -144,7 +144,7 @@ SELECT queue, 'scheduled', count(*) FROM (
 ) AS scheduled WHERE {+of_only_org} GROUP BY queue
 UNION ALL
 SELECT queue, 'blocked', count(*) FROM (
-    SELECT queue, org_id FROM {live} WHERE state = 'blocked' ORDER BY id LIMIT :live_cap::int
+    SELECT queue, org_id FROM {live} WHERE state = 'blocked' ORDER BY queue LIMIT :live_cap::int
 ) AS blocked WHERE {+of_only_org} GROUP BY queue
 UNION ALL
 SELECT NULL, 'succeeded', count(*) FROM (
