@@ -166,9 +166,9 @@ _TEXTS = tuple(name for name in JobFilter.__struct_fields__ if name not in _SPAN
 class Counts(msgspec.Struct, frozen=True):
     """Counts of live jobs by queue and state, and of the newest ended jobs by state.
 
-    Ready jobs are counted up to `live_cap` in each queue, jobs of the other live states up to `live_cap` in
-    all queues together, and ended ones up to `cap`. `dead_letters` counts the dead jobs that no operator has
-    resolved yet, among the newest `cap` deaths.
+    Ready jobs are counted up to `live_cap` in each queue, running and scheduled ones up to `live_cap` in all
+    queues together, blocked ones among the newest `live_cap` live jobs, and ended ones up to `cap`.
+    `dead_letters` counts the dead jobs that no operator has resolved yet, among the newest `cap` deaths.
     """
 
     live: dict[str, dict[JobState, int]]

@@ -104,7 +104,8 @@ AND (:tags::text IS NULL OR {+has_tags})
 
 -- name: count_jobs
 -- Each state of each queue is counted by an index and up to a cap, because there may be any number of jobs. For a
--- confined client only the jobs of its org are counted among those that the cap admits.
+-- confined client only the jobs of its org are counted among those that the cap admits. Blocked jobs have no index: a
+-- worker whose plans were made on an empty table would walk it for each admission.
 SELECT queue, 'queued', CASE
     WHEN :only_org::text IS NULL THEN (SELECT count(*) FROM (
         SELECT 1 FROM {live} AS one
@@ -144,8 +145,8 @@ SELECT queue, 'scheduled', count(*) FROM (
 ) AS scheduled WHERE {+of_only_org} GROUP BY queue
 UNION ALL
 SELECT queue, 'blocked', count(*) FROM (
-    SELECT queue, org_id FROM {live} WHERE state = 'blocked' ORDER BY queue LIMIT :live_cap::int
-) AS blocked WHERE {+of_only_org} GROUP BY queue
+    SELECT queue, org_id, state FROM {live} ORDER BY id DESC LIMIT :live_cap::int
+) AS newest WHERE state = 'blocked' AND {+of_only_org} GROUP BY queue
 UNION ALL
 SELECT NULL, 'succeeded', count(*) FROM (
     SELECT state, org_id FROM {ended} ORDER BY id DESC LIMIT :cap::int

@@ -59,8 +59,6 @@ CREATE TABLE {live} (
 CREATE INDEX live_ready ON {live} (queue, priority, run_at, id) WHERE state = 'queued';
 CREATE INDEX live_due ON {live} (run_at) WHERE state = 'scheduled';
 CREATE INDEX live_held ON {live} (worker_id) WHERE state = 'running';
--- To count them.
-CREATE INDEX live_blocked ON {live} (queue) WHERE state = 'blocked';
 -- The history of a subject; jobs without one cost nothing.
 CREATE INDEX live_subject ON {live} (subject, id) WHERE subject IS NOT NULL;
 

@@ -48,8 +48,6 @@ CREATE TABLE {live} (
 CREATE INDEX {prefix}live_ready ON {live} (queue, priority, run_at, id) WHERE state = 'queued';
 CREATE INDEX {prefix}live_due ON {live} (run_at) WHERE state = 'scheduled';
 CREATE INDEX {prefix}live_held ON {live} (worker_id) WHERE state = 'running';
--- To count them.
-CREATE INDEX {prefix}live_blocked ON {live} (queue) WHERE state = 'blocked';
 -- Jobs that are to run again as soon as they have ended.
 CREATE INDEX {prefix}live_rerun ON {live} (id) WHERE rerun_requested = 1;
 -- The history of a subject; jobs without one cost nothing.
