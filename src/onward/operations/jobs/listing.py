@@ -22,9 +22,18 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def list_jobs(
-    where: JobFilter, *, order: Order = "newest", limit: int = 50, cursor: Cursor | None = None
+    where: JobFilter,
+    *,
+    order: Order = "newest",
+    limit: int = 50,
+    cursor: Cursor | None = None,
+    confined: bool = True,
 ) -> Operation[Page[Job]]:
-    """Read a page of jobs; where conditions leave few of many, it says how far it has searched."""
+    """Read a page of jobs; where conditions leave few of many, it says how far it has searched.
+
+    Unless the client is `confined` to an org, which is a condition too, a page without conditions needs no
+    bound.
+    """
     check_kind("where", where, JobFilter, "give a JobFilter, such as JobFilter(state='dead')")
     whole_number("limit", limit, 1, MOST_PER_PAGE)
     if order not in _LISTINGS:
@@ -32,7 +41,9 @@ def list_jobs(
     listing = _LISTINGS[order]
     params = {**where.params(read_id_cursor(listing, cursor), order), **where.of_tables()}
     # Before the jobs are read: of those in the range that is read then, none is missed.
-    reach = yield from _find_reach(where, order, params)
+    reach = None
+    if confined or where.is_filtered():
+        reach = yield from _find_reach(where, order, params)
     if reach is not None:
         params["above" if order == "newest" else "below"] = reach
     found = yield Statement(f"list_jobs_{order}_of_{where.index}", {**params, "limit": limit + 1})

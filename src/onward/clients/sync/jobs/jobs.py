@@ -53,9 +53,10 @@ class Jobs:
 
         A page looks at a bounded number of jobs. If few of them match, it has `searched_to` and a cursor.
         """
-        chosen = where or JobFilter()
+        chosen, confined = where or JobFilter(), self._binding.org_id is not None
         return self._run(
-            lambda: listing.list_jobs(chosen, order=order, limit=limit, cursor=cursor), write=False
+            lambda: listing.list_jobs(chosen, order=order, limit=limit, cursor=cursor, confined=confined),
+            write=False,
         )
 
     def count(self) -> Counts:
