@@ -60,8 +60,7 @@ def test_the_successes_of_the_last_day_are_counted(working):  # S3-35
 
 
 def test_figures_of_many_jobs_say_since_when_these_were_created(working, monkeypatch):
-    monkeypatch.setattr(stats, "_COUNTED", 2)
-    monkeypatch.setattr(stats, "_MEASURED", 2)
+    monkeypatch.setattr(stats, "_SAMPLE", 2)
     for _ in range(4):
         put(working)
         run(working, Succeeded())

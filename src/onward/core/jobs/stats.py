@@ -25,9 +25,9 @@ FailureCount = Annotated[int, Meta(ge=1, le=200)]
 class StateCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The live jobs by state, and the jobs that ended within the window by state.
 
-    A job that waits for another attempt counts as `retrying`, not as `scheduled`. Live jobs are counted
-    up to `live_cap`, as in `Counts`. Ends are counted among the jobs that were created since `created_from`;
-    None means among all.
+    A job that waits for another attempt counts as `retrying`, not as `scheduled`. Live jobs are counted up to
+    `live_cap`, as in `Counts`, and `retrying` among the 5000 scheduled ones that are due first. Ends are
+    counted among the jobs that were created since `created_from`; None means among all.
     """
 
     now: datetime

@@ -26,9 +26,8 @@ from onward.operations.statement import Operation, Row, Statement
 
 MOST_FAILURES = 200
 
-_COUNTED = 10_000
-_MEASURED = 5000
-_LIVE_CAP = 10_000
+_SAMPLE = 5000
+_LIVE_CAP = 5000
 _MOST_GROUPS = 200
 _MOST_QUEUES = 100
 _FAILED_SAMPLE = 1000
@@ -38,7 +37,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 def counts(window: Duration) -> Operation[StateCounts]:
     """Count the live jobs by state, and those that ended within the window."""
-    now, created_from, rows = yield from _ends(window, _COUNTED)
+    now, created_from, rows = yield from _ends(window)
     counted = yield from inspect.count()
     live: dict[str, int] = {}
     for states in counted.live.values():
@@ -62,9 +61,9 @@ def durations(by: Grouping, window: Duration) -> Operation[Durations]:
     """Measure how long jobs ran and waited that ended within the window."""
     if by not in get_args(Grouping):
         raise InvalidSetting(f"by is {by!r:.80}; give 'job_type' or 'queue'")
-    now, created_from, _ = yield from _ends(window, _MEASURED)
+    now, created_from, _ = yield from _ends(window)
     since = now - _checked(window)
-    sample = {"by": by, "since": micros(since), "sample": _MEASURED, "limit": _MOST_GROUPS}
+    sample = {"by": by, "since": micros(since), "sample": _SAMPLE, "limit": _MOST_GROUPS}
     rows = yield Statement("measure_runs", sample)
     found = [RunTimes(name, jobs, _spread(times[:4]), _spread(times[4:])) for name, jobs, *times in rows]
     return Durations(now=now, since=since, items=found, created_from=created_from)
@@ -86,10 +85,10 @@ def failures(limit: int) -> Operation[Page[Failure]]:
     return Page([_failure(row) for row in rows])
 
 
-def _ends(window: Duration, sample: int) -> Operation[tuple[datetime, datetime | None, dict[str, int]]]:
+def _ends(window: Duration) -> Operation[tuple[datetime, datetime | None, dict[str, int]]]:
     """Return the time of the database, from when the counted jobs are, and the ends by state."""
     length = _checked(window) // _MICROSECOND
-    rows = yield Statement("count_ends", {"window": length, "sample": sample, "live_cap": _LIVE_CAP})
+    rows = yield Statement("count_ends", {"window": length, "sample": _SAMPLE, "live_cap": _LIVE_CAP})
     [(now, beyond)] = [(now, beyond) for state, _, now, beyond in rows if state is None]
     return instant(now), _made(beyond), {state: number for state, number, *_ in rows if state is not None}
 
