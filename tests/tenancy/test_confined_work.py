@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,8 +24,10 @@ from onward import (
     Succeeded,
 )
 from onward.core.jobs.job import Job
+from onward.core.policy.application import DeclaredTypes
 from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.records.usage import Usage
+from onward.core.upkeep.diagnosis import Finding
 from onward.core.work.job_end import JobEnd, ParkedForm
 from onward.core.work.lease import JobLease
 from onward.core.work.progress import JobReport, Report
@@ -293,6 +295,25 @@ def test_what_a_worker_of_one_org_reports_counts_for_that_org_only(parties):  # 
     assert parties.all.worker.type_unknown_for("t") is None
     assert parties.all.worker.type_unknown_for("t", org_id="bolt") is None
     assert parties.all.worker.type_unknown_for("t", org_id="acme") is not None
+
+
+def test_the_worker_of_one_org_keeps_no_worker_of_all_from_its_start(parties):  # R14
+    signatures = {"t": "another"}
+    parties.acme.worker.register("clashes", info={"application": "other", "signatures": signatures})
+    parties.all.worker.register("starts")
+    parties.all.worker.check_declared("starts", DeclaredTypes("shop", {"t": "one"}))
+
+
+def test_the_doctor_counts_no_worker_of_one_org_on_the_jobs_of_all(client):  # R14
+    def codes(findings: Iterable[Finding]) -> set[tuple[str, str]]:
+        return {(one.code, one.severity) for one in findings}
+
+    mine, theirs = (client.enqueue(NewJob(job_type="t", org_id=org)).id for org in ("acme", "bolt"))
+    checked = codes(client.doctor.check())
+    client.for_org("acme").worker.register("of acme")
+    assert codes(client.doctor.check()) == checked
+    assert ("no_worker", "problem") in codes(client.doctor.explain(theirs))
+    assert ("no_worker", "problem") not in codes(client.doctor.explain(mine))
 
 
 def test_the_worker_of_one_project_works_for_that_project_only(client):  # R29
