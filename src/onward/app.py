@@ -17,7 +17,7 @@ from onward.core.failures.app_rules import ErrorTypes, Judge, RuleOptions
 from onward.core.failures.breaker import QUEUE, BreakerOptions, BreakerSettings, check_provider
 from onward.core.failures.verdict import Kind
 from onward.core.flows.flow import Flow
-from onward.core.inputs.checks import not_negative, whole_number
+from onward.core.inputs.checks import positive, whole_number
 from onward.core.inputs.duration import Duration
 from onward.core.inputs.fields import LONGEST, check_text, check_texts
 from onward.core.jobs.actor import Actor
@@ -335,9 +335,7 @@ class Onward:
         A job that runs longer is cancelled and goes back to its queue; that uses no attempt.
         """
         whole_number("max_jobs", max_jobs, 1, 1_000_000)
-        max_time = not_negative("max_seconds", max_seconds)
-        if not max_time:
-            raise InvalidSetting("max_seconds is 0; give a positive duration, such as 20 or '20s'")
+        max_time = positive("max_seconds", max_seconds)
         started = time.monotonic()
         tick = self.worker(drain=True, max_jobs=max_jobs, max_time=max_time, grace=0, kind="tick")
         tally = await tick.run()

@@ -176,7 +176,7 @@ class SecretInPayload(PayloadRejected):
         """Return the error for a secret by its place, its kind, and advice for a job that needs it there."""
         place = f"payload at {path}" if path.startswith("$") else path
         advice = advice or (
-            "if it must be there, allow it by the options secrets='allow' and secrets_reason of its job type"
+            "if it must be there, give its job type the policy 'allow' for secrets, with secrets_reason="
         )
         message = f"{place} holds a secret ({kind}); store it elsewhere and pass a reference, or, {advice}"
         return cls(message, path=path, kind=kind)

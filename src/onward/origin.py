@@ -19,7 +19,7 @@ from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import Job, NewJob
 from onward.core.jobs.scope import Scope
 from onward.core.policy.contract import check_child, check_may, check_within, complete
-from onward.core.policy.policies import Policies
+from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.errors import InvalidJob
 
 
@@ -54,6 +54,9 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 AMBIENT: ContextVar[Origin | Job | None] = ContextVar("onward_ambient", default=None)
 """A worker sets the job itself: few handlers need the Origin, so it is not built for every job."""
+
+APPLICATION: ContextVar[Policies | None] = ContextVar("onward_application", default=None)
+"""The policies of the application whose worker runs this code; it has no part in the jobs of another one."""
 
 _FIELDS = (
     "org_id", "project_id", "request_id", "correlation_id", "traceparent", "parent_id",
@@ -132,6 +135,9 @@ def filled(new: NewJob, policies: Policies) -> NewJob:
         unset |= {"actor_type": origin.actor_type, "actor_id": origin.actor_id}
     if policies.settings.tenancy == "off":
         unset.pop("org_id", None)
+    if APPLICATION.get() not in {None, policies, DEFAULT_POLICIES} and policies is not DEFAULT_POLICIES:
+        # The parent is in the tables of another application.
+        unset.pop("parent_id", None)
     child = msgspec.structs.replace(new, **unset)
     if origin.job is not None:
         check_child(child, origin.job, policies)

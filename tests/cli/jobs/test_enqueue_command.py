@@ -145,12 +145,12 @@ def test_options_reach_the_job(onward, app):
         "--org",
         "acme",
     ]
-    options = ["--key", "k", "--unique", "active", "--max-attempts", "7", "--delay", "1h", "--json"]
+    options = ["--key", "k", "--unique", "active", "--max-attempts", "7", "--delay", "30m", "--json"]
     ran = onward("enqueue", "send_confirmation", *arguments, *options)
     job = stored()
     assert json.loads(ran.out) == {"id": job.id, "state": "scheduled", "created": True, "change": None}
     assert (job.priority, job.queue, job.org_id, job.key, job.max_attempts) == (1, "q:x", "acme", "k", 7)
-    assert timedelta(minutes=59) < job.run_at - datetime.now(UTC) <= timedelta(hours=1)
+    assert timedelta(minutes=29) < job.run_at - datetime.now(UTC) <= timedelta(minutes=30)
 
     again = onward("enqueue", "send_confirmation", *arguments, *options[:4])
     assert again.out == f"{job.id}  scheduled   (it holds the key already)\n"

@@ -220,7 +220,9 @@ def test_ends_that_no_rule_was_asked_about_have_a_name_too(app: Onward):
         return odd
 
     odd = nonsense.enqueue(1)
-    wrong = app.client.enqueue(NewJob(job_type="nonsense", payload={"number": "x"}))
+    # A client without the application knows no signatures.
+    unknowing = Client(store=app.client.store)
+    wrong = unknowing.enqueue(NewJob(job_type="nonsense", payload={"number": "x"}))
     app.tick()
     assert odd.refresh().error.rule == "invalid_outcome"
     assert app.client.jobs.get(wrong.id).error.rule == "invalid_arguments"

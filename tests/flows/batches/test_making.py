@@ -84,7 +84,7 @@ def test_a_batch_is_not_used_before_its_block(app):
     step = app.job(name="step")(lambda: None)
     batch = app.batch()
     for use in (lambda: batch.add(step.build()), batch.refresh, lambda: step.using(batch=batch)):
-        with pytest.raises(InvalidSetting, match="use it in a `with`"):
+        with pytest.raises(InvalidSetting, match="use it inside its block"):
             use()
     with pytest.raises(InvalidJob, match="'x' is not a batch id"):
         app.client.batches.get("x")

@@ -48,6 +48,7 @@ def test_each_event_of_a_job_is_one_line_with_every_field_of_the_contract(client
     assert lines == [
         {"event": "job.enqueued", "attempt": 0, **always},
         {"event": "job.started", "attempt": 1, **always},
+        *([{"event": "job.failed", "attempt": 1, **always}] if end == "job.deadlettered" else []),
         {"event": end, "attempt": 1, **always},
     ]
 

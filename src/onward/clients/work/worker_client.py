@@ -210,8 +210,8 @@ class AsyncWorkerClient:
     ) -> PolicyClaim:
         """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim.
 
-        Raises WorkerLost, InvalidJob for an invalid queue, InvalidSetting for an invalid limit, and NotAllowed
-        for a client of one org: a policy counts the jobs of all orgs.
+        Raises WorkerLost, InvalidJob for an invalid queue, InvalidSetting for an invalid limit, and
+        NotAllowed for a client of one org: a policy counts the jobs of all orgs.
         """
         self._binding.require_all_orgs("worker.claim_by_policy")
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
@@ -230,8 +230,8 @@ class AsyncWorkerClient:
     async def finish(self, ends: Sequence[JobEnd]) -> Leases:
         """Settle claimed jobs by their outcomes and write their ends; return which leases still held.
 
-        `job.end_with(outcome)` makes an end. A job that this client can't see counts as lost. Raises InvalidJob for what is no job id, and InvalidSetting for
-        an invalid outcome.
+        `job.end_with(outcome)` makes an end. A job that this client can't see counts as lost. Raises
+        InvalidJob for what is no job id, and InvalidSetting for an invalid outcome.
         """
         _checked("ends", ends, JobEnd, "give the ends of claimed jobs: [job.end_with(Succeeded())]")
         parks = any(isinstance(end.outcome, ParkedForm) for end in ends)

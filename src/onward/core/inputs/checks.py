@@ -44,6 +44,14 @@ def not_negative(name: str, value: Any, *, error: type[OnwardError] = InvalidSet
     return span(name, duration(name, value, error=error), error=error)
 
 
+def positive(name: str, value: Any) -> timedelta:
+    """Return a duration as a timedelta; raise InvalidSetting if it is zero, negative or can't be read."""
+    span = duration(name, value)
+    if span <= timedelta():
+        raise InvalidSetting(f"{name} is {written(span)}; give a positive duration")
+    return span
+
+
 def zoned(name: str, value: Any, *, error: type[OnwardError] = InvalidSetting) -> datetime:
     """Return `value` if it is a datetime with a time zone, from 1970 to 2149; raise `error` otherwise.
 

@@ -29,7 +29,8 @@ class Hold(msgspec.Struct, frozen=True):
 class WorkerSeen(msgspec.Struct, frozen=True, kw_only=True):
     """The row of a worker; `queues` is None if it serves all, `job_types` None if it may know all.
 
-    One with an org or a project runs only jobs of these. `signatures` has the fingerprint of each job type of its own.
+    One with an org or a project runs only jobs of these. `signatures` has the fingerprint of each job type of
+    its own.
     """
 
     HIDDEN: ClassVar = frozenset({"signatures"})

@@ -36,7 +36,7 @@ from onward.handlers.clients import importing
 from onward.handlers.context.context import Context
 from onward.handlers.handler import Provider
 from onward.handlers.job_type import JobType
-from onward.origin import running
+from onward.origin import APPLICATION, running
 from onward.worker.attempts.handler_frames import without_worker_frames
 from onward.worker.attempts.handler_threads import follow_handlers
 from onward.worker.children.protocol import (
@@ -128,6 +128,7 @@ class Child:
         # The app's clients keep their settings, but the parent may use another database than the app names.
         clients.use(self._start.url)
         clients.schema = self._start.schema
+        APPLICATION.set(clients.policies)
         context = {} if handler.context is None else {handler.context: Context(run, clients)}
         if clients.policies.settings.meter_runs:
             run.time()
