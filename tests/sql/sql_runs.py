@@ -14,7 +14,6 @@ from onward.connections.schema_check import require_tables
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
 from onward.core.failures.dead_letter import DeadFilter, Edit
-from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import COLUMNS, Job, NewJob, micros
 from onward.core.policy.application import DeclaredTypes
@@ -57,6 +56,7 @@ from tests.sql.flow_runs import FLOW_RUNS, FLOW_SETS
 from tests.sql.limit_runs import LIMIT_RUNS, LIMIT_SETS
 from tests.sql.maintenance_runs import MAINTENANCE_RUNS
 from tests.sql.queue_runs import QUEUE_RUNS, QUEUE_SETS
+from tests.sql.reading_runs import READING_RUNS
 from tests.sql.schedule_runs import SCHEDULE_RUNS, SCHEDULE_SETS
 
 __all__ = ["RUNS", "SETS", "statements_of"]
@@ -261,9 +261,8 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "promote": (rescue.promote, [[("q", 1, None), (None, None, "k"), (None, None, None)]]),
     "cancel": (partial(cancel.cancel, [ID], reason="r"), [[], [stored()]]),
     "get": (partial(inspect.get_many, [ID]), [[stored()]]),
-    "list": (partial(inspect.list_jobs, JobFilter()), [[stored()]]),
-    "list of a subject": (partial(inspect.list_jobs, JobFilter(subject="s")), [[stored()]]),
     "count": (inspect.count, [[]]),
+    **READING_RUNS,
     "attempts": (partial(inspect.attempts_of, ID), [[stored()], [], [(None, None)]]),
     "events": (partial(inspect.events_of, ID), [[]]),
     "list dead letters": (partial(dead_letters.list_letters, DeadFilter()), [[DEAD]]),

@@ -188,6 +188,10 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
 ABOUT_ALL: dict[str, Call] = {
     "gate.status": lambda c, _: c.gate.status(),
     "jobs.count": lambda c, _: c.jobs.count(),
+    "stats.counts": lambda c, _: c.stats.counts(),
+    "stats.durations": lambda c, _: c.stats.durations(),
+    "stats.failures": lambda c, _: c.stats.failures(limit=200),
+    "stats.lags": lambda c, _: c.stats.lags(),
     "jobs.list": lambda c, _: c.jobs.list(limit=1000),
     "batches.list": lambda c, _: c.batches.list(limit=1000),
     "dead.groups": lambda c, _: c.dead.groups(),

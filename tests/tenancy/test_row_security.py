@@ -12,7 +12,7 @@ from psycopg import errors, sql
 
 from onward import AsyncClient, Client, JobFilter, JobNotFound, NewJob, Onward
 from onward.errors import InvalidSetting, NotAllowed
-from onward.operations.jobs import inspect
+from onward.operations.jobs import listing
 from onward.operations.statement import with_params
 from onward.stores import open_async_store, open_store
 from onward.stores.postgres.postgres_store import AsyncPostgresStore
@@ -159,7 +159,8 @@ def test_where_a_statement_forgot_its_org_the_policy_still_holds(world, applicat
     # The same operation with `:only_org` unset: what a mistake in this code would be.
     def forgetful():
         return with_params(
-            inspect.list_jobs(JobFilter(), limit=1000), {"only_org": None, "only_project": None, "audited": 2}
+            listing.list_jobs(JobFilter(), limit=1000),
+            {"only_org": None, "only_project": None, "audited": 2},
         )
 
     orgs = {job.org_id for job in application.run(forgetful, org_id=B.org_id)}

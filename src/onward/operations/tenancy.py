@@ -7,11 +7,13 @@ concern all orgs, and those that would write a job into another org or project.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import get_args
 
 import msgspec
 
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.jobs.actor import Actor
+from onward.core.jobs.filters import JobIndex, Order
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import NewJob
 from onward.core.jobs.scope import Scope
@@ -19,7 +21,14 @@ from onward.core.policy.policies import Policies
 from onward.errors import InvalidSetting, NotAllowed
 from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json
 
-OF_ONE_ORG = frozenset({
+_LISTING = frozenset(
+    f"{what}_{order}_of_{index}"
+    for what in ("find_reach", "list_jobs")
+    for order in get_args(Order)
+    for index in get_args(JobIndex)
+)
+
+OF_ONE_ORG = _LISTING | frozenset({
     "add_artifact",
     "add_followers",
     "add_job_artifact",
@@ -29,6 +38,7 @@ OF_ONE_ORG = frozenset({
     "change_held_jobs",
     "claim_unpaused_jobs",
     "close_batch",
+    "count_ends",
     "count_jobs",
     "delete_artifact",
     "delete_jobs",
@@ -81,7 +91,7 @@ OF_ONE_ORG = frozenset({
     "list_dead_of_group",
     "list_dead_of_subject",
     "list_effects",
-    "list_jobs",
+    "list_failures",
     "list_keys",
     "list_followers",
     "list_links",
@@ -93,6 +103,8 @@ OF_ONE_ORG = frozenset({
     "lock_batches",
     "lock_held_job",
     "mark_batch_cancelled",
+    "measure_lags",
+    "measure_runs",
     "move_followers",
     "note_audit",
     "note_cancel_request",
