@@ -37,9 +37,13 @@ def test_the_facts_of_an_error_are_its_attributes():
 
 @pytest.mark.parametrize(
     "described",
-    [{}, {"error": "FromTheFuture"}, {"error": "JobNotFound", "facts": {"message": "m", "facts": 1, "self": 2}},
-     {"error": "JobNotFound", "message": None, "facts": [1]}],
-)  # fmt: skip
+    [
+        {},
+        {"error": "FromTheFuture"},
+        {"error": "JobNotFound", "facts": {"message": "m", "facts": 1, "self": 2}},
+        {"error": "JobNotFound", "message": None, "facts": [1]},
+    ],
+)
 def test_an_incomplete_description_is_an_error_all_the_same(described):
     made = OnwardError.from_dict(described)
     assert isinstance(made, OnwardError)

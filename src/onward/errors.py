@@ -124,17 +124,12 @@ class OnwardError(Exception):
 
     @staticmethod
     def from_dict(described: Mapping[str, Any]) -> OnwardError:
-        """Return the error that `as_dict` described; for an unknown class, an OnwardError of its code.
-
-        Another version may have described it, so nothing is required of it.
-        """
-        name, facts = described.get("error"), described.get("facts")
-        known = next((one for one in _tree(OnwardError) if one.__name__ == name), None)
+        """Return the error that `as_dict` described; for an unknown class, an OnwardError of its code."""
+        known = next((one for one in _tree(OnwardError) if one.__name__ == described.get("error")), None)
         error = (known or OnwardError)(str(described.get("message", "")))
-        if isinstance(facts, dict):
-            # Not by keyword: a fact of any name is allowed here.
-            error.__dict__.update(facts)
-            error.facts = dict(facts)
+        if isinstance(facts := described.get("facts"), dict):
+            # Not by keyword: another version may describe a fact of any name.
+            error.__dict__ |= facts | {"facts": dict(facts)}
         if known is None:
             error.code = str(described.get("code", OnwardError.code))
         return error

@@ -256,7 +256,6 @@ def test_a_claim_by_hand_respects_the_gate_and_every_pause(client):
     [job] = client.worker.claim("q:default", 10, worker_id="w")
     assert (job.org_id, job.job_type) == (None, "work")
     assert client.worker.claim("q:default", 10, worker_id="w", paused_types=["mail"]) == []
-    [ours] = client.worker.claim("q:default", 10, worker_id="w", paused_orgs=[])
-    assert (ours.org_id, ours.job_type) == ("acme", "work"), "what is not given is read"
-    [ours] = client.worker.claim("q:default", 10, worker_id="w", paused_orgs=[], paused_types=[])
-    assert ours.job_type == "mail", "a worker that keeps watch itself is not asked twice"
+    assert client.worker.claim("q:default", 10, worker_id="w", paused_orgs=[]) == []
+    [ours] = client.worker.claim("q:default", 10, worker_id="w", paused_orgs=[], paused_types=["mail"])
+    assert ours.org_id == "acme", "a worker that keeps watch itself is not asked twice"

@@ -18,6 +18,8 @@ from onward.errors import InvalidJob
 
 _UNKNOWN = "UnknownJobType"
 _UNKNOWN_DELAY = timedelta(seconds=10)
+# A release raises the lease of a job, and so does its next claim.
+_LEASES = 2
 
 
 def outcome_of(end: Any, job: Job, policies: Policies) -> Outcome:
@@ -42,7 +44,7 @@ def unknown_for(job: Job) -> timedelta:
     last = job.error
     met = last.detail if last is not None and last.error_class == _UNKNOWN else {}
     since = met.get("since")
-    if not isinstance(since, int | float) or met.get("lease") != job.lease - 1:
+    if not isinstance(since, int | float) or met.get("lease") != job.lease - _LEASES:
         return timedelta()
     return timedelta(seconds=max(0.0, claimed_at(job).timestamp() - since))
 
