@@ -24,12 +24,11 @@ from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import LONGEST, check_text, check_texts
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import WAITING, NewJob
-from onward.core.limits.limit import add_limit
 from onward.core.limits.queue_policy import QueueOptions, QueuePolicy
-from onward.core.policy.built_in import BUILT_IN
 from onward.core.policy.category import Category
 from onward.core.policy.contract import check_present
 from onward.core.policy.policies import Policies
+from onward.core.policy.registry import AroundEnqueue
 from onward.core.policy.settings import SettingOptions
 from onward.core.records.artifact import Artifact
 from onward.core.schedules.schedule import Schedule, ScheduleOptions
@@ -47,9 +46,11 @@ from onward.handlers.handler import Handler
 from onward.handlers.handles.batch_handle import BatchHandle, BatchOptions, OpenBatch
 from onward.handlers.handles.flow_handle import FlowHandle
 from onward.handlers.handles.handle import Handle
+from onward.handlers.hooks.around_hooks import AroundHooks
+from onward.handlers.hooks.worker_hooks import StartHooks
 from onward.handlers.job_type import JobType
+from onward.handlers.registration import register
 from onward.handlers.signal_sender import SignalOptions, read_signal
-from onward.handlers.start_hooks import StartHooks
 from onward.origin import ambient
 from onward.sinks import add_sink, sinks_of
 
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 A = TypeVar("A", bound="Authorize")
 S = TypeVar("S", bound=Callable[[Alert], object])
+E = TypeVar("E", bound=AroundEnqueue)
 J = TypeVar("J", bound=Judge)
 
 
@@ -101,6 +103,7 @@ class Onward:
         self.job = JobDecorator(self.clients, self._add)
         self._authorize: Authorize | None = None
         self.on_start = StartHooks()
+        self.around = AroundHooks()
 
     @property
     def client(self) -> Client:
@@ -264,6 +267,11 @@ class Onward:
         new = schedule_of(name, job, payload, options, self.policies, jobs=self.jobs)
         return await self.aclient.schedules.put(new, reason=reason)
 
+    def around_enqueue(self, function: E) -> E:
+        """Register a function that yields the job to store, and is sent what the enqueue came to."""
+        self.policies.registry.add_around_enqueue(function)
+        return function
+
     def alert_sink(self, function: S) -> S:
         """Register a function that is called with every alert, besides the sinks of `Onward(alerts=…)`."""
         add_sink(self.policies.registry.sinks, function)
@@ -316,6 +324,7 @@ class Onward:
 
         options.setdefault("authorize", self._authorize)
         options.setdefault("on_start", tuple(self.on_start))
+        options.setdefault("around", tuple(self.around))
         if not self.policies.settings.maintenance:
             return Worker(self.handlers, self.clients, **options)
         options["queues"] = served(options.get("queues"))
@@ -375,24 +384,4 @@ class Onward:
         await asyncio.to_thread(self.clients.close)
 
     def _add(self, job_type: AnyJobFunction) -> None:
-        if job_type.name in BUILT_IN:
-            raise InvalidSetting(
-                f"{job_type.name!r} is a job type of Onward's own; give this one another name="
-            )
-        known = self.handlers.get(job_type.name)
-        if known is not None:
-            raise InvalidSetting(
-                f"the job type {job_type.name!r} is defined already, by {known.reference}; "
-                "give this one another name="
-            )
-        if job_type.handler.limit is not None:
-            add_limit(self.policies.registry.limits, job_type.handler.limit, job_type.name)
-        if job_type.handler.retry is not None:
-            self.policies.add_retry(job_type.name, job_type.handler.retry)
-        self.policies.registry.checks[job_type.name] = job_type.handler.arguments
-        if job_type.handler.actions is not None:
-            self.policies.registry.actions[job_type.name] = job_type.handler.actions
-        if job_type.handler.secrets is not None:
-            self.policies.registry.secrets[job_type.name] = job_type.handler.secrets
-        self.handlers[job_type.name] = job_type.handler
-        self.jobs[job_type.name] = job_type
+        register(job_type, self.handlers, self.jobs, self.policies)

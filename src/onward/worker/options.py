@@ -12,7 +12,8 @@ from onward.core.inputs.duration import Duration, duration
 from onward.core.jobs.job import Job
 from onward.core.work.lifecycle import Transition
 from onward.errors import InvalidSetting
-from onward.handlers.start_hooks import StartHook
+from onward.handlers.hooks.around_hooks import AroundHook
+from onward.handlers.hooks.worker_hooks import StartHook
 from onward.worker.attempts.authorization import Authorize
 from onward.worker.description import Kind
 from onward.worker.timings import Timings
@@ -33,6 +34,7 @@ class WorkerOptions(TypedDict, total=False):
     on_registered: Callable[[str], None] | None
     on_end: Callable[[Job, Transition], None] | None
     authorize: Authorize | None
+    around: Sequence[AroundHook]
     on_start: Sequence[StartHook]
     kind: Kind
     timings: Timings
@@ -52,6 +54,7 @@ class WorkerSettings:
     on_registered: Callable[[str], None] | None = None
     on_end: Callable[[Job, Transition], None] | None = None
     authorize: Authorize | None = None
+    around: Sequence[AroundHook] = ()
     on_start: Sequence[StartHook] = ()
     kind: Kind = "worker"
     timings: Timings = _TIMINGS

@@ -64,7 +64,7 @@ class Parts:
         self.executor = held.executor = Executor(
             handlers, clients, self.buffer, held.ended,
             concurrency=concurrency, patience=settings.timings.stop, authorize=settings.authorize,
-            breakers=self.breakers,
+            around=settings.around, breakers=self.breakers,
         )  # fmt: skip
         self.reporter = Reporter(client, outage, self.executor.running)
         self.finisher = held.finisher = Finisher(

@@ -9,13 +9,14 @@ from itertools import chain, repeat
 
 from onward.clients.binding import AsyncBinding
 from onward.clients.enqueue_groups import AsyncGathering
+from onward.clients.jobs.enqueue_hooks import around_enqueue
 from onward.core.flows.flow import Flow, group
 from onward.core.inputs.checks import check_kind
 from onward.core.jobs.ids import IdMaker, JobId
 from onward.core.jobs.job import Enqueued, NewJob
 from onward.operations.jobs import enqueue, key_conflicts
 from onward.operations.tenancy import org_of
-from onward.origin import inherit
+from onward.origin import filled, inherit
 
 _PART = 2500
 
@@ -28,6 +29,7 @@ class AsyncEnqueuing:
     def __init__(self, binding: AsyncBinding) -> None:
         self._binding = binding
         self._policies = binding.policies
+        self._hooks = binding.policies.registry.around_enqueue
         self._row_security = binding.store.row_security
         # `_enqueue_all`, not `enqueue_many`: the caller that sends a group would otherwise pass its own
         # origin on to the jobs of the other callers.
@@ -36,6 +38,13 @@ class AsyncEnqueuing:
 
     async def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the job that holds its key."""
+        if self._hooks:
+            with around_enqueue(self._hooks, self._shown([job])) as passage:
+                passage.enqueued = [await self._enqueue(*passage.jobs)]
+            return passage.enqueued[0]
+        return await self._enqueue(job)
+
+    async def _enqueue(self, job: NewJob) -> Enqueued:
         [job] = inherit(self._binding.placed([job]), self._policies)
         several = enqueue.tied(job) or key_conflicts.changes_holder(job, self._policies)
         if self._gathering is None or several:
@@ -45,14 +54,28 @@ class AsyncEnqueuing:
     async def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
         """Store many jobs, all or none; return the answers in the order of `jobs`."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        return await self._enqueue_all(list(inherit(self._binding.placed(jobs), self._policies)))
+        if self._hooks:
+            with around_enqueue(self._hooks, self._shown(jobs)) as passage:
+                passage.enqueued = await self._enqueue_all(self._complete(passage.jobs))
+            return list(passage.enqueued)
+        return await self._enqueue_all(self._complete(jobs))
 
     async def enqueue_flow(self, flow: Flow | NewJob) -> list[Enqueued]:
         """Store the jobs of a flow, all or none; return the answers in the order of `flow.jobs`."""
         grouped = group(flow)
-        jobs = list(inherit(self._binding.placed(grouped.jobs), self._policies))
-        ids = _ids.make_many(len(jobs))
-        return await self._enqueue_all(grouped.placed(jobs, ids), ids)
+        ids = _ids.make_many(len(grouped.jobs))
+        shown = self._shown(grouped.jobs) if self._hooks else grouped.jobs
+        with around_enqueue(self._hooks, shown) as passage:
+            jobs = self._complete(passage.jobs)
+            passage.enqueued = await self._enqueue_all(grouped.placed(jobs, ids), ids)
+        return list(passage.enqueued)
+
+    def _shown(self, jobs: Iterable[NewJob]) -> list[NewJob]:
+        """Return the jobs as the application's functions see them: with what they inherit."""
+        return [filled(new, self._policies) for new in self._binding.placed(jobs)]
+
+    def _complete(self, jobs: Iterable[NewJob]) -> list[NewJob]:
+        return list(inherit(self._binding.placed(jobs), self._policies))
 
     async def _enqueue_one(self, job: NewJob, *, atomic: bool = False) -> Enqueued:
         job_id = _ids.make()

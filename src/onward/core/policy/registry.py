@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from onward.core.failures.alert import Sink
 from onward.core.failures.app_rules import Classification
 from onward.core.failures.breaker import BreakerSettings
+from onward.core.jobs.job import Enqueued, NewJob
 from onward.core.limits.limit import Limit
 from onward.core.limits.queue_policy import QueuePolicy
 from onward.core.policy.category import CATEGORIES, Category
 from onward.core.secrets.secret_policy import Secrets
 from onward.core.work.retry import RetryPolicy
 from onward.errors import InvalidSetting
+
+AroundEnqueue = Callable[[NewJob], Generator[NewJob, Enqueued, None]]
+"""A function that yields the job to store instead of its own, and is sent what the enqueue came to."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,6 +36,7 @@ class Registry:
     queues: dict[str, QueuePolicy] = field(default_factory=dict)
     sinks: list[Sink] = field(default_factory=list)
     classification: Classification = field(default_factory=Classification)
+    around_enqueue: list[AroundEnqueue] = field(default_factory=list)
 
     def add_breaker(self, name: str, settings: BreakerSettings) -> None:
         """Add the breaker of a provider or queue; raise InvalidSetting if it has one."""
@@ -44,3 +50,12 @@ class Registry:
             raise InvalidSetting(f"queue() has been called for {name!r} before; declare it once")
         self.queues[name] = policy
         return policy
+
+    def add_around_enqueue(self, function: AroundEnqueue) -> None:
+        """Add a function around each enqueue; raise InvalidSetting unless it is a generator function."""
+        if not inspect.isgeneratorfunction(function):
+            raise InvalidSetting(
+                f"around_enqueue() got {function!r:.80}, which does not yield; write `enqueued = yield new` "
+                "in a plain def: it runs for sync and async enqueues"
+            )
+        self.around_enqueue.append(function)

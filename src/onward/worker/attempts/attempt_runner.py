@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Mapping
+from functools import partial
 from types import CoroutineType
 from typing import Any, TypeAlias, cast
 
@@ -17,6 +18,7 @@ from onward.handlers.clients import Clients
 from onward.handlers.context.context import Context
 from onward.handlers.handler import Handler
 from onward.origin import AMBIENT
+from onward.worker.attempts.around_attempts import Around, run_in_thread
 from onward.worker.attempts.attempt import Running, Waiting, begin, isolated
 from onward.worker.attempts.authorization import Guard
 from onward.worker.attempts.breaker_gate import Breakers
@@ -43,6 +45,7 @@ class AttemptRunner:
         threads: Threads,
         processes: ProcessPool,
         guard: Guard,
+        around: Around | None,
         breakers: Breakers | None,
     ) -> None:
         self._handlers = handlers
@@ -51,7 +54,10 @@ class AttemptRunner:
         self._threads = threads
         self._processes = processes
         self._guard = None if guard.idle else guard
+        self._around = around
         self._breakers = breakers
+        # Most applications have none of these, and their async handlers run without a coroutine around them.
+        self._plain = self._guard is None and around is None and breakers is None
         self._meter_runs = clients.policies.settings.meter_runs
         self.closed = False
 
@@ -69,7 +75,7 @@ class AttemptRunner:
             return invalid_arguments(error)
         run = Running(job, handler, task, reported=running.reported)
         running.runs[job.id] = run
-        if handler.executor != "async" or self._guard is not None or self._breakers is not None:
+        if handler.executor != "async" or not self._plain:
             return cast("Rest", self._run(run, arguments))
         try:
             self._enter(run)
@@ -96,15 +102,40 @@ class AttemptRunner:
             if self._breakers is not None and (held := await self._breakers.enter(run)) is not None:
                 return held
             self._enter(run)
-            if self._guard is None:
-                return self._returned(run.job, await self._begin(run, arguments))
-            if (refusal := await self._guard.refusal(run.job)) is not None:
+            if self._guard is not None and (refusal := await self._guard.refusal(run.job)) is not None:
                 return refusal
-            return self._guard.judged(run, self._returned(run.job, await self._begin(run, arguments)))
+            around = self._around
+            if around is None or not around.concerns(run.job):
+                return self._concluded(run, await self._begin(run, arguments))
+            return cast("Outcome", await isolated(self._within(around, run, arguments)))
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
             return self._raised(run, error)
         finally:
             self._running.remove(run)
+
+    async def _within(self, around: Around, run: Running, arguments: dict[str, Any]) -> Outcome:
+        """Run an attempt within the application's functions around it."""
+        judge = partial(self._raised, run)
+        inner = around.in_thread(run.handler)
+
+        async def attempt() -> Outcome:
+            if not inner:
+                return self._concluded(run, await self._begin(run, arguments))
+            self._admit(run, arguments)
+
+            def call() -> Outcome:
+                return self._concluded(run, run.handler.function(**arguments))
+
+            parameters = {"hooks": inner, "job": run.job, "attempt": call, "judge": judge}
+            run.future = self._threads.call(run_in_thread, parameters)
+            return cast("Outcome", await run.future)
+
+        return await around.run(run.job, run.handler, attempt, judge)
+
+    def _concluded(self, run: Running, result: Any) -> Outcome:
+        """Return the outcome for what a handler returned; a success may lack what its category requires."""
+        outcome = self._returned(run.job, result)
+        return outcome if self._guard is None else self._guard.judged(run, outcome)
 
     def _returned(self, job: Job, result: Any) -> Outcome:
         return _SUCCEEDED if result is None else outcome_of(result, job, self._clients.policies)

@@ -15,6 +15,8 @@ from onward.core.jobs.job import Job
 from onward.core.work.lifecycle import Outcome
 from onward.handlers.clients import Clients
 from onward.handlers.handler import Handler
+from onward.handlers.hooks.around_hooks import AroundHook
+from onward.worker.attempts.around_attempts import Around
 from onward.worker.attempts.attempt import Ran
 from onward.worker.attempts.attempt_runner import AttemptRunner
 from onward.worker.attempts.authorization import Authorize, Guard
@@ -42,6 +44,7 @@ class Executor:
         concurrency: int,
         patience: float,
         authorize: Authorize | None = None,
+        around: Sequence[AroundHook] = (),
         breakers: Breakers | None = None,
     ) -> None:
         self._buffer, self._ended, self._breakers = buffer, ended, breakers
@@ -56,7 +59,8 @@ class Executor:
         self.running = RunningJobs(processes, patience=patience)
         self._attempts = AttemptRunner(
             handlers, clients, self.running, threads=threads, processes=processes,
-            guard=Guard(clients.policies, authorize, threads), breakers=breakers,
+            guard=Guard(clients.policies, authorize, threads),
+            around=Around(around, threads) if around else None, breakers=breakers,
         )  # fmt: skip
 
     def start(self) -> None:

@@ -16,7 +16,7 @@ from onward.core.policy.built_in import BUILT_IN
 from onward.core.schedules.firing import Fired
 from onward.core.upkeep.diagnosis import lasting, stamp
 from onward.handlers.handler import Handler
-from onward.handlers.start_hooks import StartHook
+from onward.handlers.hooks.worker_hooks import StartHook
 from onward.logs import get_logger
 from onward.operations.schedules.fire import Known
 from onward.worker.attempts.thread_slots import Threads
