@@ -47,7 +47,8 @@ from onward.handlers.handles.batch_handle import BatchHandle, BatchOptions, Open
 from onward.handlers.handles.flow_handle import FlowHandle
 from onward.handlers.handles.handle import Handle
 from onward.handlers.hooks.around_hooks import AroundHooks
-from onward.handlers.hooks.worker_hooks import StartHooks
+from onward.handlers.hooks.resources import ResourceDecorator
+from onward.handlers.hooks.worker_hooks import StartHooks, StopHooks
 from onward.handlers.job_type import JobType
 from onward.handlers.registration import register
 from onward.handlers.signal_sender import SignalOptions, read_signal
@@ -103,6 +104,8 @@ class Onward:
         self.job = JobDecorator(self.clients, self._add)
         self._authorize: Authorize | None = None
         self.on_start = StartHooks()
+        self.on_stop = StopHooks()
+        self.resource = ResourceDecorator()
         self.around = AroundHooks()
 
     @property
@@ -324,6 +327,7 @@ class Onward:
 
         options.setdefault("authorize", self._authorize)
         options.setdefault("on_start", tuple(self.on_start))
+        options.setdefault("on_stop", tuple(self.on_stop))
         options.setdefault("around", tuple(self.around))
         if not self.policies.settings.maintenance:
             return Worker(self.handlers, self.clients, **options)

@@ -23,6 +23,7 @@ from onward.handlers.context.context import Context
 from onward.handlers.declared_schedules import schedule_in_code
 from onward.handlers.enqueue_options import Defaults, Request, check_names
 from onward.handlers.handler import Executor, Handler, Provider
+from onward.handlers.hooks.resources import check_usable
 from onward.handlers.job_keys import key_maker
 from onward.handlers.job_type import JobFunction
 from onward.handlers.signature import Signature
@@ -107,6 +108,7 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
                 f"job type {name!r}: memory can be limited for a process only; give executor='process'"
             )
     signature = Signature(function)
+    check_usable(name, executor, list(signature.resources.values()))
     request = _request(name, options, signature, clients.policies)
     handler = Handler(
         job_type=name,
@@ -116,6 +118,7 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
         template=request.new,
         reference=f"{function.__module__}:{function.__qualname__}",
         context=signature.context,
+        resources=signature.resources,
         memory=memory,
         retry=options.get("retry"),
         actions=read_actions(name, options.get("audit_action")),

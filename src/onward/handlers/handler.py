@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from onward.core.jobs.job import Job, NewJob
@@ -14,6 +14,7 @@ from onward.core.secrets.secret_policy import Secrets
 from onward.core.work.lifecycle import End
 from onward.core.work.progress import Report
 from onward.core.work.retry import RetryPolicy
+from onward.handlers.hooks.resources import Resource
 
 Executor = Literal["async", "thread", "process"]
 
@@ -29,7 +30,8 @@ class Handler:
     """The function of a job type, and how to call it.
 
     `arguments` checks a payload against the signature and returns keyword arguments. `context` is the name of
-    the parameter that takes the Context. `reference` is `module:qualname`, by which another process finds the
+    the parameter that takes the Context, `resources` are those of
+    the parameters that take resources. `reference` is `module:qualname`, by which another process finds the
     job type.
     """
 
@@ -47,6 +49,7 @@ class Handler:
     provider: Provider | None = None
     limit: Limit | None = None
     schedule: NewSchedule | None = None
+    resources: Mapping[str, Resource[Any]] = field(default_factory=dict)
 
 
 class Run(Protocol):

@@ -33,6 +33,7 @@ class Signature:
         self.name = function.__name__
         read = read_parameters(function)
         self.context = read.context
+        self.resources = read.resources
         self.text = f"{self.name}{read.shown}"
         self.defaults = {p.name: None if p.default is p.empty else p.default for p in read.parameters}
         self.open = read.open

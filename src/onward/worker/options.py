@@ -13,7 +13,7 @@ from onward.core.jobs.job import Job
 from onward.core.work.lifecycle import Transition
 from onward.errors import InvalidSetting
 from onward.handlers.hooks.around_hooks import AroundHook
-from onward.handlers.hooks.worker_hooks import StartHook
+from onward.handlers.hooks.worker_hooks import StartHook, WorkerHook
 from onward.worker.attempts.authorization import Authorize
 from onward.worker.description import Kind
 from onward.worker.timings import Timings
@@ -36,6 +36,7 @@ class WorkerOptions(TypedDict, total=False):
     authorize: Authorize | None
     around: Sequence[AroundHook]
     on_start: Sequence[StartHook]
+    on_stop: Sequence[WorkerHook]
     kind: Kind
     timings: Timings
 
@@ -56,6 +57,7 @@ class WorkerSettings:
     authorize: Authorize | None = None
     around: Sequence[AroundHook] = ()
     on_start: Sequence[StartHook] = ()
+    on_stop: Sequence[WorkerHook] = ()
     kind: Kind = "worker"
     timings: Timings = _TIMINGS
 

@@ -100,7 +100,8 @@ async def test_the_children_of_a_job_pass_it_too(app, note):
 
     @app.job
     async def parent() -> str:
-        return (await note.aenqueue()).id
+        made: str = (await note.aenqueue()).id
+        return made
 
     handle = await parent.aenqueue()
     await drain(app)

@@ -22,6 +22,7 @@ from onward.worker.attempts.around_attempts import Around, run_in_thread
 from onward.worker.attempts.attempt import Running, Waiting, begin, isolated
 from onward.worker.attempts.authorization import Guard
 from onward.worker.attempts.breaker_gate import Breakers
+from onward.worker.attempts.open_resources import OpenResources
 from onward.worker.attempts.outcomes import invalid_arguments, outcome_of, unknown
 from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.attempts.thread_slots import Threads
@@ -44,6 +45,7 @@ class AttemptRunner:
         *,
         threads: Threads,
         processes: ProcessPool,
+        resources: OpenResources,
         guard: Guard,
         around: Around | None,
         breakers: Breakers | None,
@@ -55,6 +57,7 @@ class AttemptRunner:
         self._processes = processes
         self._guard = None if guard.idle else guard
         self._around = around
+        self._resources = resources
         self._breakers = breakers
         # Most applications have none of these, and their async handlers run without a coroutine around them.
         self._plain = self._guard is None and around is None and breakers is None
@@ -75,7 +78,7 @@ class AttemptRunner:
             return invalid_arguments(error)
         run = Running(job, handler, task, reported=running.reported)
         running.runs[job.id] = run
-        if handler.executor != "async" or not self._plain:
+        if handler.executor != "async" or handler.resources or not self._plain:
             return cast("Rest", self._run(run, arguments))
         try:
             self._enter(run)
@@ -106,7 +109,7 @@ class AttemptRunner:
                 return refusal
             around = self._around
             if around is None or not around.concerns(run.job):
-                return self._concluded(run, await self._begin(run, arguments))
+                return self._concluded(run, await self._call(run, arguments))
             return cast("Outcome", await isolated(self._within(around, run, arguments)))
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
             return self._raised(run, error)
@@ -120,7 +123,8 @@ class AttemptRunner:
 
         async def attempt() -> Outcome:
             if not inner:
-                return self._concluded(run, await self._begin(run, arguments))
+                return self._concluded(run, await self._call(run, arguments))
+            await self._resources.supply(run, arguments)
             self._admit(run, arguments)
 
             def call() -> Outcome:
@@ -159,6 +163,11 @@ class AttemptRunner:
             self._running.limit_time(run)
         # What the handler enqueues inherits from its job: the handler's context is a copy of this one.
         AMBIENT.set(job)
+
+    async def _call(self, run: Running, arguments: dict[str, Any]) -> Any:
+        if run.handler.resources:
+            await self._resources.supply(run, arguments)
+        return await self._begin(run, arguments)
 
     def _begin(self, run: Running, arguments: dict[str, Any]) -> Awaitable[Any]:
         handler = run.handler

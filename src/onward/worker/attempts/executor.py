@@ -21,6 +21,7 @@ from onward.worker.attempts.attempt import Ran
 from onward.worker.attempts.attempt_runner import AttemptRunner
 from onward.worker.attempts.authorization import Authorize, Guard
 from onward.worker.attempts.breaker_gate import Breakers
+from onward.worker.attempts.open_resources import OpenResources
 from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.attempts.thread_slots import Threads
 from onward.worker.children.process_pool import ProcessPool
@@ -57,9 +58,10 @@ class Executor:
         self._threads = threads = Threads()
         self._processes = processes = ProcessPool(concurrency, url=clients.url, schema=clients.schema)
         self.running = RunningJobs(processes, patience=patience)
+        self._resources = OpenResources(threads)
         self._attempts = AttemptRunner(
             handlers, clients, self.running, threads=threads, processes=processes,
-            guard=Guard(clients.policies, authorize, threads),
+            resources=self._resources, guard=Guard(clients.policies, authorize, threads),
             around=Around(around, threads) if around else None, breakers=breakers,
         )  # fmt: skip
 
@@ -85,6 +87,7 @@ class Executor:
         if self._slots:
             # With a limit, because a handler may ignore its cancellation.
             await asyncio.wait(self._slots, timeout=self._patience)
+        await self._resources.close()
         self._threads.close()
         await self._processes.close()
 
