@@ -12,8 +12,10 @@ from msgspec import structs
 from onward.core.failures.breaker import check_provider
 from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.jobs.job import NewJob
+from onward.core.jobs.job_types import DeclaredJobType
 from onward.core.limits.limit import read_limit
 from onward.core.policy.policies import Policies
+from onward.core.schedules.schedule import NewSchedule
 from onward.core.secrets.secret_policy import Secrets
 from onward.core.work.retry import RetryPolicy
 from onward.errors import InvalidSetting
@@ -110,6 +112,7 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
     signature = Signature(function)
     check_usable(name, executor, list(signature.resources.values()))
     request = _request(name, options, signature, clients.policies)
+    schedule = schedule_in_code(name, options, request, signature, clients.policies)
     handler = Handler(
         job_type=name,
         function=function,
@@ -125,7 +128,8 @@ def define(function: Callable[..., Any], clients: Clients, options: Defaults) ->
         secrets=_secrets(name, options),
         provider=_provider(name, options.get("provider")),
         limit=request.limit,
-        schedule=schedule_in_code(name, options, request, signature, clients.policies),
+        schedule=schedule,
+        declared=_declared(function, options, request.new, schedule, clients.policies),
     )
     return JobFunction(handler, signature, clients, request)
 
@@ -153,6 +157,42 @@ _REQUEST_OPTIONS = {
     "queue", "priority", "timeout", "max_attempts", "deadline", "unique", "on_conflict", "reset_from",
     "debounce", "debounce_max", "throttle",
 }  # fmt: skip
+
+
+def _declared(
+    function: Callable[..., Any],
+    options: Defaults,
+    new: NewJob,
+    schedule: NewSchedule | None,
+    policies: Policies,
+) -> DeclaredJobType:
+    """Return what the code says of a job type, for people."""
+    name = new.job_type
+    purpose = options.get("purpose", (inspect.getdoc(function) or "").partition("\n")[0])
+    triggers = options.get("triggered_by", ())
+    texts = [triggers] if isinstance(triggers, str) else list(triggers)
+    for what, text in (("purpose", purpose or None), ("created_by", options.get("created_by"))):
+        _check_about(name, what, text)
+    for text in texts:
+        _check_about(name, "triggered_by", text)
+    if not isinstance(options.get("enabled", True), bool):
+        raise InvalidSetting(f"job type {name!r}: enabled is {options['enabled']!r:.80}; give True or False")
+    if schedule is not None:
+        texts.append(f"schedule {schedule.name}: {schedule.timing.in_words()}")
+    return DeclaredJobType(
+        name=name,
+        purpose=purpose or None,
+        queue=new.queue or policies.queue_of(name, new.category),
+        category=new.category,
+        created_by=options.get("created_by"),
+        triggered_by=tuple(texts),
+        enabled=options.get("enabled", True),
+    )
+
+
+def _check_about(name: str, what: str, text: object) -> None:
+    if text is not None and (not isinstance(text, str) or not text.strip()):
+        raise InvalidSetting(f"job type {name!r}: {what} is {text!r:.80}; give a text")
 
 
 def _secrets(name: str, options: Defaults) -> Secrets | None:

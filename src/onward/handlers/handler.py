@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from onward.core.jobs.job import Job, NewJob
+from onward.core.jobs.job_types import DeclaredJobType
 from onward.core.limits.limit import Limit
 from onward.core.records.usage import Usage
 from onward.core.schedules.schedule import NewSchedule
@@ -31,7 +32,8 @@ class Handler:
 
     `arguments` checks a payload against the signature and returns keyword arguments. `context` is the name of
     the parameter that takes the Context, `resources` are those of
-    the parameters that take resources. `reference` is `module:qualname`, by which another process finds the
+    the parameters that take resources. `declared` is what
+    the code says of the job type. `reference` is `module:qualname`, by which another process finds the
     job type.
     """
 
@@ -41,6 +43,7 @@ class Handler:
     arguments: Callable[[Mapping[str, Any]], dict[str, Any]]
     template: NewJob
     reference: str
+    declared: DeclaredJobType
     context: str | None = None
     memory: int | None = None
     retry: RetryPolicy | None = None

@@ -30,6 +30,7 @@ def register(
         add_limit(registry.limits, job_type.handler.limit, job_type.name)
     if job_type.handler.retry is not None:
         policies.add_retry(job_type.name, job_type.handler.retry)
+    registry.job_types[job_type.name] = job_type.handler.declared
     registry.checks[job_type.name] = job_type.handler.arguments
     if job_type.handler.actions is not None:
         registry.actions[job_type.name] = job_type.handler.actions

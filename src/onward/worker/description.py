@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
+from onward.core.jobs.job_types import described
 from onward.core.policy.built_in import BUILT_IN
 from onward.handlers.handler import Handler
 from onward.worker.attempts.attempt import Running
@@ -28,6 +29,7 @@ def about(
         "concurrency": concurrency,
         "queues": None if queues is None else dict(queues),
         "job_types": sorted(handlers),
+        "described": described({name: handler.declared for name, handler in handlers.items()}),
         "providers": {
             name: handler.provider for name, handler in handlers.items() if isinstance(handler.provider, str)
         },

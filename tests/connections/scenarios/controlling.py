@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onward.core.jobs.ids import JobId
-from onward.core.limits.pause import Gate, Pause
+from onward.core.limits.pause import Gate, Pause, TypeSkip
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.claim import ReadyQueues
-from onward.operations.jobs import cancel
+from onward.operations.jobs import cancel, job_types
 from onward.operations.limits import pauses
 from onward.operations.work import claim, leader, polls, rescue
 from tests.connections.scenarios.steps import HOUR, LEASE, NOW, QUEUE, Go, look, put, register, take
@@ -32,6 +33,16 @@ def claims_are_held_back(go: Go) -> list[JobId]:
     assert not go(pauses.resume("org", "é"))
     assert [job.id for job in go(claim.claim(QUEUE, 9, worker_id="w", paused_types=["'mail'"]))] == [acme.id]
     assert go(pauses.open_gate())
+    assert go(pauses.skip("'mail'", reason="é"))
+    assert not go(pauses.skip("'mail'", reason="é"))
+    assert go(polls.instructions("w")).skips == {TypeSkip("'mail'", "é", "user", "é", NOW)}
+    known = {one.name: one for one in go(job_types.list_job_types(DEFAULT_POLICIES))}
+    assert (known["'mail'"].purpose, known["'mail'"].workers, known["'mail'"].skip) == (
+        "é",
+        1,
+        TypeSkip("'mail'", "é", "user", "é", NOW),
+    )
+    assert go(pauses.unskip("'mail'"))
     return [acme.id, mail.id, free.id]
 
 

@@ -11,6 +11,7 @@ from onward.core.failures.alert import Sink
 from onward.core.failures.app_rules import Classification
 from onward.core.failures.breaker import BreakerSettings
 from onward.core.jobs.job import Enqueued, NewJob
+from onward.core.jobs.job_types import DeclaredJobType
 from onward.core.limits.limit import Limit
 from onward.core.limits.queue_policy import QueuePolicy
 from onward.core.policy.category import CATEGORIES, Category
@@ -36,6 +37,7 @@ class Registry:
     queues: dict[str, QueuePolicy] = field(default_factory=dict)
     sinks: list[Sink] = field(default_factory=list)
     classification: Classification = field(default_factory=Classification)
+    job_types: dict[str, DeclaredJobType] = field(default_factory=dict)
     around_enqueue: list[AroundEnqueue] = field(default_factory=list)
 
     def add_breaker(self, name: str, settings: BreakerSettings) -> None:

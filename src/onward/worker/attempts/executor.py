@@ -52,6 +52,7 @@ class Executor:
         self._concurrency = concurrency
         self._patience = patience
         self._ran: list[Ran] = []
+        self.skipped: Mapping[str, str] = {}
         self._idle: deque[asyncio.Future[None]] = deque()
         self._slots: list[asyncio.Task[None]] = []
         self._loop = asyncio.get_running_loop()
@@ -64,6 +65,11 @@ class Executor:
             resources=self._resources, guard=Guard(clients.policies, authorize, threads),
             around=Around(around, threads) if around else None, breakers=breakers,
         )  # fmt: skip
+
+    def skip(self, reasons: Mapping[str, str]) -> None:
+        """Skip the jobs of these types from now on, for these reasons."""
+        self.skipped = reasons
+        self._attempts.skip(reasons)
 
     def start(self) -> None:
         """Open the slots."""
