@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from uuid import UUID
 
 import msgspec
 
@@ -45,7 +46,7 @@ from onward.handlers.enqueue_options import check_names
 from onward.handlers.handler import Handler
 from onward.handlers.handles.batch_handle import BatchHandle, BatchOptions, OpenBatch
 from onward.handlers.handles.flow_handle import FlowHandle
-from onward.handlers.handles.handle import Handle
+from onward.handlers.handles.handle import Handle, handle_of
 from onward.handlers.hooks.around_hooks import AroundHooks
 from onward.handlers.hooks.resources import ResourceDecorator
 from onward.handlers.hooks.worker_hooks import StartHooks, StopHooks
@@ -154,13 +155,19 @@ class Onward:
         check_names("batch()", options, BatchOptions.__annotations__)
         return OpenBatch(self.clients, options)
 
-    def enqueue_flow(self, flow: Flow | NewJob) -> FlowHandle:
-        """Enqueue the jobs of a flow that `.then()` or `group()` made, all or none."""
-        return FlowHandle(self.clients.sync.enqueue_flow(flow), self.clients)
+    def enqueue_flow(self, flow: Flow | NewJob, *, tx: object = None) -> FlowHandle:
+        """Enqueue the jobs of a flow that `.then()` or `group()` made, all or none, in `tx` if given."""
+        client = self.clients.sync if tx is None else self.within(tx)
+        return FlowHandle(client.enqueue_flow(flow), self.clients)
 
-    async def aenqueue_flow(self, flow: Flow | NewJob) -> FlowHandle:
-        """Enqueue the jobs of a flow that `.then()` or `group()` made, all or none."""
-        return FlowHandle(await self.clients.current().enqueue_flow(flow), self.clients)
+    async def aenqueue_flow(self, flow: Flow | NewJob, *, tx: object = None) -> FlowHandle:
+        """Enqueue the jobs of a flow that `.then()` or `group()` made, all or none, in `tx` if given."""
+        client = self.clients.current() if tx is None else self.awithin(tx)
+        return FlowHandle(await client.enqueue_flow(flow), self.clients)
+
+    def handle(self, job_id: str | UUID) -> Handle[Any]:
+        """Return the handle of a job that was enqueued anywhere; it reads nothing yet."""
+        return handle_of(job_id, self.clients)
 
     def signal(
         self, event: str, *, key: str | None = None, payload: Any = None, **options: Unpack[SignalOptions]

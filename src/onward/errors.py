@@ -14,6 +14,7 @@ OnwardError
 ├── JobNotEnded (TimeoutError)         the job of a requested result has not ended
 ├── WaitTimedOut (TimeoutError)        `ctx.wait_for()` received no signal in time
 ├── JobFailed                          the job of a requested result is dead or cancelled
+├── JobNotScheduled                    the job does not wait for its time
 ├── AlreadyResolved                    a dead job was replayed, discarded or fixed before
 ├── NotAllowed                         the client's org or the job's category does not allow this
 ├── BatchNotFound (LookupError)        no such batch, for this org
@@ -64,6 +65,7 @@ __all__ = [
     "JobFailed",
     "JobNotEnded",
     "JobNotFound",
+    "JobNotScheduled",
     "LeaseLost",
     "MissingExtra",
     "NotAllowed",
@@ -205,6 +207,12 @@ class JobFailed(OnwardError):
         """Take the message, which says how the job ended, and the job's id."""
         super().__init__(message)
         self.job_id = job_id
+
+
+class JobNotScheduled(OnwardError):
+    """The job does not wait for its time: it is ready, runs, waits for something else, or has ended."""
+
+    exit_code, status, code = 4, 409, "ON-JOB-007"
 
 
 class AlreadyResolved(OnwardError):

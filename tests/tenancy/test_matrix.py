@@ -67,6 +67,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     "batches.list": [lambda c, o: c.batches.list(name=f"batch of {o.org_id}")],
     "batches.open": [lambda c, o: len(c.batches.open(on_success=NewJob(job_type="t", org_id=o.org_id)))],
     "jobs.cancel": [lambda c, o: c.jobs.cancel(o.spare, **WHY)],
+    "jobs.run_now": [lambda c, o: c.jobs.run_now(o.scheduled, **WHY).id],
     "batches.cancel": [lambda c, o: c.batches.cancel(o.batch, **WHY)],
     "flows.cancel": [lambda c, o: c.flows.cancel(o.held, **WHY)],
     "jobs.cancel_subject": [lambda c, o: c.jobs.cancel_subject(f"end {o.org_id[::-1]}", **WHY)],

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
+from uuid import UUID
 
 from onward.core.jobs.job import Enqueued, NewJob
 from onward.errors import StoreError
 from onward.handlers.clients import Clients
 from onward.handlers.enqueue_options import Options, Request
 from onward.handlers.handler import Handler
-from onward.handlers.handles.handle import Handle
+from onward.handlers.handles.handle import Handle, handle_of
 from onward.handlers.signature import Signature
 from onward.logs import get_logger
 from onward.operations.jobs.new_rows import new_row
@@ -73,6 +74,10 @@ class JobType(Generic[P, R]):
             return Handle(await client.enqueue(new), self.clients)
         except StoreError as error:
             return Handle(self._forgone(new, error), self.clients)
+
+    def handle(self, job_id: str | UUID) -> Handle[R]:
+        """Return the handle of a job of this type that was enqueued anywhere; it reads nothing yet."""
+        return handle_of(job_id, self.clients)
 
     def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         return self._request.build(self._signature.payload(args, kwargs), self.clients.policies)

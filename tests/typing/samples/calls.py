@@ -216,3 +216,7 @@ async def wrong(pool: int = pool.injected) -> None: ...  # error
 
 fetch_pages.enqueue("a")
 fetch_pages.enqueue()  # error
+
+# Handles by id.
+assert_type(send_confirmation.handle("id"), Handle[dict[str, bool]])
+assert_type(app.handle("id"), Handle[Any])
