@@ -41,7 +41,7 @@ from onward.handlers.context.context_effects import is_dry_run
 from onward.handlers.context.event_loop import check_may_block
 from onward.handlers.context.providers import report_broken_rule
 from onward.handlers.declared_schedules import schedule_of
-from onward.handlers.definition import AnyJobFunction, JobDecorator
+from onward.handlers.definition import AnyJobFunction, JobDecorator, register
 from onward.handlers.enqueue_options import check_names
 from onward.handlers.handler import Handler
 from onward.handlers.handles.batch_handle import BatchHandle, BatchOptions, OpenBatch
@@ -51,7 +51,6 @@ from onward.handlers.hooks.around_hooks import AroundHooks
 from onward.handlers.hooks.resources import ResourceDecorator
 from onward.handlers.hooks.worker_hooks import StartHooks, StopHooks
 from onward.handlers.job_type import JobType
-from onward.handlers.registration import register
 from onward.handlers.signal_sender import SignalOptions, read_signal
 from onward.origin import ambient
 from onward.sinks import add_sink, sinks_of

@@ -31,10 +31,9 @@ class Handler:
     """The function of a job type, and how to call it.
 
     `arguments` checks a payload against the signature and returns keyword arguments. `context` is the name of
-    the parameter that takes the Context, `resources` are those of
-    the parameters that take resources. `declared` is what
-    the code says of the job type. `reference` is `module:qualname`, by which another process finds the
-    job type.
+    the parameter that takes the Context, `resources` are those of the parameters that take resources.
+    `declared` is what the code says of the job type. `reference` is `module:qualname`, by which another
+    process finds the job type. `load` imports a function that is not imported yet, and returns its handler.
     """
 
     job_type: str
@@ -53,6 +52,7 @@ class Handler:
     limit: Limit | None = None
     schedule: NewSchedule | None = None
     resources: Mapping[str, Resource[Any]] = field(default_factory=dict)
+    load: Callable[[], Handler] | None = None
 
 
 class Run(Protocol):

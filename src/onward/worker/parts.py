@@ -135,7 +135,7 @@ class Parts:
 
     def _update(self, instructions: Instructions) -> None:
         self.claimer.update(instructions)
-        self.executor.skip({one.job_type: one.reason for one in instructions.skips})
+        self.executor.known.skip({one.job_type: one.reason for one in instructions.skips})
         self.executor.running.cancel_requested(instructions.cancel_requested)
         if self.breakers is not None:
             self.breakers.update(instructions.breakers)

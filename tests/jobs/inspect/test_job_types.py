@@ -136,10 +136,10 @@ async def test_a_running_worker_learns_of_the_switch(app):  # S3-20
 
     async with app.worker() as worker:
         app.client.job_types.skip("sync", reason="r")
-        await until(lambda: worker.parts.executor.skipped == {"sync": "r"})
+        await until(lambda: worker.parts.executor.known.skipped == {"sync": "r"})
         assert (await (await sync.aenqueue()).ajoin("20s")).outcome == "skipped"
         app.client.job_types.unskip("sync")
-        await until(lambda: worker.parts.executor.skipped == {})
+        await until(lambda: worker.parts.executor.known.skipped == {})
         assert (await (await sync.aenqueue()).ajoin("20s")).outcome == "succeeded"
 
 

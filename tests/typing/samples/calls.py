@@ -220,3 +220,7 @@ fetch_pages.enqueue()  # error
 # Handles by id.
 assert_type(send_confirmation.handle("id"), Handle[dict[str, bool]])
 assert_type(app.handle("id"), Handle[Any])
+
+# A handler that is imported later.
+app.job("billing:charge", queue="q:billing").enqueue(order=1)
+app.job("billing:charge", queue=1)  # error

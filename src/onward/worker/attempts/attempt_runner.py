@@ -6,36 +6,28 @@ No error of a handler escapes: each becomes an outcome.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine
 from functools import partial
-from types import CoroutineType
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from onward.core.jobs.job import Job
-from onward.core.work.lifecycle import Cancelled, Outcome, Skip, Succeeded
+from onward.core.work.lifecycle import Cancelled, Outcome, Succeeded
 from onward.errors import InvalidJob
 from onward.handlers.clients import Clients
 from onward.handlers.context.context import Context
-from onward.handlers.handler import Handler
-from onward.logs import get_logger
 from onward.origin import AMBIENT
 from onward.worker.attempts.around_attempts import Around, run_in_thread
 from onward.worker.attempts.attempt import Running, Waiting, begin, isolated
 from onward.worker.attempts.authorization import Guard
 from onward.worker.attempts.breaker_gate import Breakers
+from onward.worker.attempts.known_handlers import KnownHandlers, Rest
 from onward.worker.attempts.open_resources import OpenResources
-from onward.worker.attempts.outcomes import invalid_arguments, outcome_of, unknown
+from onward.worker.attempts.outcomes import invalid_arguments, outcome_of
 from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.attempts.thread_slots import Threads
 from onward.worker.children.process_pool import ProcessPool
 
-log = get_logger("onward.worker")
-
 _SUCCEEDED = Succeeded()
-_OFF = "its job type has enabled=False"
-
-Rest: TypeAlias = "CoroutineType[Any, Any, Outcome]"
-"""The rest of a run that has to wait."""
 
 
 class AttemptRunner:
@@ -43,7 +35,7 @@ class AttemptRunner:
 
     def __init__(
         self,
-        handlers: Mapping[str, Handler],
+        known: KnownHandlers,
         clients: Clients,
         running: RunningJobs,
         *,
@@ -54,10 +46,8 @@ class AttemptRunner:
         around: Around | None,
         breakers: Breakers | None,
     ) -> None:
-        self._handlers = handlers
+        self._known = known
         self._clients = clients
-        self._off = {name: _OFF for name, one in handlers.items() if not one.declared.enabled}
-        self._skipped: Mapping[str, str] = self._off
         self._running = running
         self._threads = threads
         self._processes = processes
@@ -70,15 +60,11 @@ class AttemptRunner:
         self._meter_runs = clients.policies.settings.meter_runs
         self.closed = False
 
-    def skip(self, reasons: Mapping[str, str]) -> None:
-        """Skip the jobs of these types, besides those that the code disables."""
-        self._skipped = {**self._off, **reasons}
-
     def start(self, job: Job, task: asyncio.Task[Any] | None) -> Outcome | Rest:
         """Run a job to its end, or to its first wait: then return the rest, which the caller awaits."""
-        handler = self._handlers.get(job.job_type)
-        if handler is None or job.job_type in self._skipped:
-            return self._without_run(job)
+        handler = self._known.runnable.get(job.job_type)
+        if handler is None:
+            return self._known.otherwise(job, partial(self.start, job, task))
         running = self._running
         if job.id in running.cancel_requests:
             return Cancelled(running.cancel_requests[job.id])
@@ -100,14 +86,6 @@ class AttemptRunner:
             outcome = self._raised(run, error)
         running.remove(run)
         return outcome
-
-    def _without_run(self, job: Job) -> Outcome:
-        """Return the outcome of a job that is skipped, or has no handler here."""
-        reason = self._skipped.get(job.job_type)
-        if reason is None:
-            return unknown(job)
-        log.info("job %s %s is skipped: %s", job.job_type, job.id, reason)
-        return Skip(reason)
 
     async def _rest_of(self, run: Running, begun: Waiting) -> Outcome:
         try:

@@ -21,6 +21,7 @@ from onward.worker.attempts.attempt import Ran
 from onward.worker.attempts.attempt_runner import AttemptRunner
 from onward.worker.attempts.authorization import Authorize, Guard
 from onward.worker.attempts.breaker_gate import Breakers
+from onward.worker.attempts.known_handlers import KnownHandlers
 from onward.worker.attempts.open_resources import OpenResources
 from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.attempts.thread_slots import Threads
@@ -52,7 +53,6 @@ class Executor:
         self._concurrency = concurrency
         self._patience = patience
         self._ran: list[Ran] = []
-        self.skipped: Mapping[str, str] = {}
         self._idle: deque[asyncio.Future[None]] = deque()
         self._slots: list[asyncio.Task[None]] = []
         self._loop = asyncio.get_running_loop()
@@ -60,16 +60,12 @@ class Executor:
         self._processes = processes = ProcessPool(concurrency, url=clients.url, schema=clients.schema)
         self.running = RunningJobs(processes, patience=patience)
         self._resources = OpenResources(threads)
+        self.known = KnownHandlers(handlers, clients.policies, threads)
         self._attempts = AttemptRunner(
-            handlers, clients, self.running, threads=threads, processes=processes,
+            self.known, clients, self.running, threads=threads, processes=processes,
             resources=self._resources, guard=Guard(clients.policies, authorize, threads),
             around=Around(around, threads) if around else None, breakers=breakers,
         )  # fmt: skip
-
-    def skip(self, reasons: Mapping[str, str]) -> None:
-        """Skip the jobs of these types from now on, for these reasons."""
-        self.skipped = reasons
-        self._attempts.skip(reasons)
 
     def start(self) -> None:
         """Open the slots."""
