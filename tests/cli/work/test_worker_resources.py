@@ -9,7 +9,7 @@ import pytest
 from onward import Client, NewJob
 from tests.cli.program import Program
 
-APP = '''
+APP = """
 import os
 from collections.abc import Iterator
 
@@ -33,7 +33,7 @@ def stopped() -> None:
 @app.job
 def work(ctx: Context, *, shared: str = pool.injected) -> None:
     print(f"worked in {os.getpid()} with {shared}", flush=True)
-'''
+"""
 
 
 @pytest.fixture

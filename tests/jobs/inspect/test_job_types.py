@@ -110,6 +110,8 @@ async def test_an_operator_skips_the_jobs_of_a_type_which_succeed_without_a_run(
     assert (skip.reason, skip.actor_id) == ("the CRM is being moved", "ada")
     assert app.client.gate.status().skips == {skip}
     assert app.client.gate.status().pauses == frozenset()
+    [finding] = [one for one in app.client.doctor.check() if one.code == "job_type_skipped"]
+    assert "the CRM is being moved" in finding.title
     skipped, fine = await sync.aenqueue(1), await other.aenqueue()
     with caplog.at_level(logging.INFO, logger="onward.worker"):
         tally = await drain(app)
