@@ -26,7 +26,7 @@ _COMMANDS = {
     "worker": ("work", "Run the jobs of an app."),
     "enqueue": ("jobs", "Put a job into the queue."),
     "tick": ("work", "Run what is due for a few seconds, then end."),
-    "job-types": ("jobs", "See what job types are for; skip the jobs of one, and run them again."),
+    "job-types": ("jobs", "List what job types are for; skip the jobs of one, and run them again."),
     "alerts": ("failures", "List, mute and try out alerts."),
     "dead": ("failures", "Look at what died; replay, discard or fix it."),
     "audit": ("records", "Read, export and verify the audit."),

@@ -57,5 +57,7 @@ def test_each_process_opens_a_resource_once_and_closes_it_when_it_stops(folder, 
     assert opened == sorted({line.split()[2] for line in lines if line.startswith("worked in")})
     assert opened == sorted(line.split()[-1] for line in lines if line.startswith("closed in"))
     stopped = [line.split()[-1] for line in lines if line.startswith("stopped in")]
-    assert len(stopped) == int(processes)
+    # A process that was still starting has nothing to stop.
+    assert set(opened) <= set(stopped)
+    assert len(stopped) == len(set(stopped)) <= int(processes)
     assert lines.index(f"stopped in {opened[0]}") < lines.index(f"closed in {opened[0]}")
