@@ -33,7 +33,7 @@ def drained(client: Client) -> float:
     client.enqueue_many(new_job(number) for number in range(JOBS))
 
     def drain() -> None:
-        while jobs := client.worker.claim("q:default", BATCH, worker_id="w"):
+        while jobs := client.worker.claim("q:default", BATCH, worker_id="w", paused_orgs=()):
             client.worker.write([client.policies.end_of(job, Succeeded(), 0.5) for job in jobs]).require()
 
     return JOBS / seconds(drain)
@@ -49,7 +49,7 @@ def postgres(url: str, sizes: Sizes) -> Iterator[Measure]:
         connection.execute(f"ALTER TABLE {store.prefix}live SET (autovacuum_enabled = off)".encode())
         connection.execute(f"VACUUM ANALYZE {store.prefix}live".encode())
         for _ in range(20):
-            client.worker.claim("q:default", 100, worker_id="w")
+            client.worker.claim("q:default", 100, worker_id="w", paused_orgs=())
         fill(connection, store, 200_000)
         first = claims_of_100(client)
         connection.execute(f"ANALYZE {store.prefix}live".encode())
@@ -85,7 +85,10 @@ def idle_claim(connection: psycopg.Connection, store: PostgresStore) -> float:
 
 
 def claims_of_100(client: Client) -> float:
-    times = [seconds(lambda: client.worker.claim("q:default", 100, worker_id="w")) for _ in range(20)]
+    times = [
+        seconds(lambda: client.worker.claim("q:default", 100, worker_id="w", paused_orgs=()))
+        for _ in range(20)
+    ]
     return statistics.median(times) * 1e3
 
 

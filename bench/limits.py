@@ -63,7 +63,7 @@ def postgres(store: PostgresStore, jobs: int) -> float:
     client = Client(store=store)
     client.worker.register(WORKER, lease=timedelta(days=1))
     with psycopg.connect(store.url, autocommit=True) as connection:
-        sample = client.worker.claim("q:default", 2, worker_id=WORKER)
+        sample = client.worker.claim("q:default", 2, worker_id=WORKER, paused_orgs=())
         make_procedure(connection, store.prefix, sample)
         client.worker.finish([job.end_with(Succeeded()) for job in sample]).require()
         passed = seconds(lambda: connection.execute(f"CALL {store.prefix}bench_drain()".encode()))
@@ -128,7 +128,7 @@ def sqlite(path: Path, jobs: int) -> float:
 
         commit(leases.register(WORKER, lease=timedelta(days=1)))
         start = time.perf_counter()
-        while claimed := commit(claim.claim("q:default", BATCH, worker_id=WORKER)):
+        while claimed := commit(claim.claim("q:default", BATCH, worker_id=WORKER, paused_orgs=())):
             commit(
                 finish.finish([End.of(job, Succeeded(), DEFAULT_POLICIES.policy_of(job)) for job in claimed])
             ).require()

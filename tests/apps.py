@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from onward import Onward
+from examples.categories import CATEGORIES
+from onward import Client, Onward
+from onward.core.policy.policies import Policies
 from tests.stores.postgres.postgres_schema import clean_schema
 from tests.stores.sqlite.using_sqlite import clean_file
 
-__all__ = ["fresh_app"]
+__all__ = ["fresh_app", "with_categories"]
 
 
 @contextmanager
@@ -24,3 +26,8 @@ def fresh_app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Onward
         url = request.getfixturevalue("postgres_url")
         with clean_schema(url) as store:
             yield Onward(url, schema=store.prefix.rstrip("."))
+
+
+def with_categories(client: Client) -> Client:
+    """A client of the same tables that knows the categories of the examples."""
+    return Client(store=client.store, policies=Policies.of(categories=CATEGORIES))

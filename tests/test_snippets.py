@@ -30,9 +30,11 @@ BLOCK = re.compile(r"^(<!-- test: (\w+) -->\n)?```(.*)\n((?:(?!```).*\n)*)```$",
 PRINTED = re.compile(r"^ *print\(.*\)  # (.+)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
-# Each snippet keeps its place in the document, so that a traceback names the document's own line.
+# Each snippet keeps its place in the document, so that a traceback names the document's own line. In many
+# documents attempts fail on purpose; any other warning is a mistake.
 RUN_ALL = """
-import json, sys
+import json, logging, sys
+logging.getLogger("onward.job").addHandler(logging.NullHandler())
 space = {"__name__": "__main__"}
 for path, line, text in json.load(sys.stdin):
     exec(compile("\\n" * line + text, path, "exec"), space)

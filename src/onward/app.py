@@ -10,8 +10,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from uuid import UUID
 
-import msgspec
-
 from onward.clients.client import AsyncClient
 from onward.clients.records.links import link_to
 from onward.clients.sync.client import Client
@@ -20,8 +18,8 @@ from onward.core.failures.app_rules import ErrorTypes, Judge, RuleOptions
 from onward.core.failures.breaker import QUEUE, BreakerOptions, BreakerSettings, check_provider
 from onward.core.failures.verdict import Kind
 from onward.core.flows.flow import Flow
-from onward.core.inputs.checks import whole_number
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.checks import positive, whole_number
+from onward.core.inputs.duration import Duration
 from onward.core.inputs.fields import LONGEST, check_text, check_texts
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import WAITING, NewJob
@@ -33,10 +31,11 @@ from onward.core.policy.registry import AroundEnqueue
 from onward.core.policy.settings import SettingOptions
 from onward.core.records.artifact import Artifact
 from onward.core.schedules.schedule import Schedule, ScheduleOptions
+from onward.core.work.tick import Tick
 from onward.core.work.wait import Sent
 from onward.errors import InvalidJob, InvalidSetting
 from onward.handlers.built_in_jobs import built_in, served
-from onward.handlers.clients import Clients, confined
+from onward.handlers.clients import Clients, confined, module_of_caller
 from onward.handlers.context.context_effects import is_dry_run
 from onward.handlers.context.event_loop import check_may_block
 from onward.handlers.context.providers import report_broken_rule
@@ -67,28 +66,19 @@ E = TypeVar("E", bound=AroundEnqueue)
 J = TypeVar("J", bound=Judge)
 
 
-class Tick(msgspec.Struct, frozen=True):
-    """The result of one tick: what it processed, and how many jobs still wait."""
-
-    processed: int
-    succeeded: int
-    retried: int
-    dead: int
-    remaining: int
-    duration: timedelta
-
-
 class Onward:
     """An application's job types and their database: the URL, else ONWARD_URL, else ./onward.db.
 
-    The settings are its policies for all jobs: `tenancy`, `contract`, `profile`, `categories`, `routes`, ….
+    A `name` keeps its tables apart from those of other applications on this database. The settings are its
+    policies for all jobs: `tenancy`, `contract`, `profile`, `categories`, `routes`, ….
     """
 
     def __init__(
         self,
         url: str | None = None,
         *,
-        schema: str = "onward",
+        name: str | None = None,
+        schema: str | None = None,
         row_security: bool = False,
         **settings: Unpack[SettingOptions],
     ) -> None:
@@ -98,7 +88,10 @@ class Onward:
         settings["alerts"] = sinks_of(settings.get("alerts"))
         self.policies = Policies.of(**settings)
         self.policies.registry.classification.report = report_broken_rule
-        self.clients = Clients(url, schema=schema, policies=self.policies, row_security=row_security)
+        self.clients = Clients(
+            url, name=name, module=module_of_caller(), schema=schema, policies=self.policies,
+            row_security=row_security, in_code=True,
+        )  # fmt: skip
         self.handlers: dict[str, Handler] = {}
         self.jobs: dict[str, AnyJobFunction] = {}
         self.job = JobDecorator(self.clients, self._add)
@@ -341,7 +334,11 @@ class Onward:
         return Worker({**built_in(self.clients), **self.handlers}, self.clients, **options)
 
     def tick(self, max_jobs: int = 10, max_seconds: Duration = 20) -> Tick:
-        """Run due jobs, at most `max_jobs` in `max_seconds`, and return: for cron and serverless hosts."""
+        """Run due jobs, at most `max_jobs` in `max_seconds`, and return: for cron and serverless hosts.
+
+        A job that runs longer is cancelled and goes back to its queue; that uses no attempt.
+        """
+        from onward.worker.tick_loop import run_tick
 
         async def once() -> Tick:
             try:
@@ -350,14 +347,18 @@ class Onward:
                 await self.clients.aclose()
 
         check_may_block("app.tick()", "await app.atick()")
-        return asyncio.run(once())
+        return run_tick(once())
 
     async def atick(self, max_jobs: int = 10, max_seconds: Duration = 20) -> Tick:
-        """Run due jobs, at most `max_jobs` in `max_seconds`, and return: for cron and serverless hosts."""
+        """Run due jobs, at most `max_jobs` in `max_seconds`, and return: for cron and serverless hosts.
+
+        A job that runs longer is cancelled and goes back to its queue; that uses no attempt.
+        """
         whole_number("max_jobs", max_jobs, 1, 1_000_000)
-        max_time = duration("max_seconds", max_seconds)
+        max_time = positive("max_seconds", max_seconds)
         started = time.monotonic()
-        tally = await self.worker(drain=True, max_jobs=max_jobs, max_time=max_time, kind="tick").run()
+        tick = self.worker(drain=True, max_jobs=max_jobs, max_time=max_time, grace=0, kind="tick")
+        tally = await tick.run()
         counts = await self.clients.current().jobs.count()
         return Tick(
             tally.processed,

@@ -42,10 +42,17 @@ OnwardError
     ├── StorageFull                    no space left; nothing was acknowledged
     └── StoreClosed                    the store was closed, or belongs to the parent of a fork
 
-Each class carries the exit code of the command line, the status of the HTTP API and a stable code.
+Each class carries the exit code of the command line, the status of the HTTP API and a stable code. An error
+is made of its message and facts, so that it can be sent as JSON and made again.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Self
 
 __all__ = [
     "AlreadyResolved",
@@ -93,11 +100,40 @@ __all__ = [
 
 
 class OnwardError(Exception):
-    """The root: `except OnwardError` catches every error that Onward raises on purpose."""
+    """The root: `except OnwardError` catches every error that Onward raises on purpose.
+
+    Every error is made of its message and its facts, which are plain values and attributes of the error.
+    """
 
     exit_code = 1
     status = 500
     code = "ON-000"
+
+    def __init__(self, message: str = "", **facts: Any) -> None:
+        """Take the message, and facts such as the id of the job that it is about."""
+        super().__init__(message)
+        self.facts = facts
+        self.__dict__.update(facts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the error as plain values, from which `from_dict` makes it again."""
+        return {
+            "error": type(self).__name__,
+            "code": self.code,
+            "message": str(self),
+            "facts": dict(self.facts),
+        }
+
+    @staticmethod
+    def from_dict(described: Mapping[str, Any]) -> OnwardError:
+        """Return the error that `as_dict` described; for an unknown class, an OnwardError of its code."""
+        message, facts = str(described["message"]), dict(described.get("facts") or {})
+        if described["error"] in __all__:
+            known: type[OnwardError] = globals()[described["error"]]
+            return known(message, **facts)
+        error = OnwardError(message, **facts)
+        error.code = str(described["code"])
+        return error
 
 
 class InvalidJob(OnwardError, ValueError):
@@ -134,18 +170,18 @@ class SecretInPayload(PayloadRejected):
     """The payload, the key, the subject or a tag holds a secret; the message has its place and kind."""
 
     code = "ON-PAY-003"
+    path: str
+    kind: str
 
-    def __init__(self, path: str, kind: str, advice: str | None = None) -> None:
-        """Build the message from the secret's place, its kind, and advice for a job that needs it there."""
+    @classmethod
+    def at(cls, path: str, kind: str, advice: str | None = None) -> Self:
+        """Return the error for a secret by its place, its kind, and advice for a job that needs it there."""
         place = f"payload at {path}" if path.startswith("$") else path
         advice = advice or (
-            "if it must be there, allow it by the options secrets='allow' and secrets_reason of its job type"
+            "if it must be there, give its job type the policy 'allow' for secrets, with secrets_reason="
         )
-        super().__init__(
-            f"{place} holds a secret ({kind}); store it elsewhere and pass a reference, or, {advice}"
-        )
-        self.path = path
-        self.kind = kind
+        message = f"{place} holds a secret ({kind}); store it elsewhere and pass a reference, or, {advice}"
+        return cls(message, path=path, kind=kind)
 
 
 class InvalidSetting(OnwardError, ValueError):
@@ -164,14 +200,16 @@ class DuplicateJob(OnwardError):
     """Another job holds the key, and the caller chose `on_conflict="raise"`."""
 
     exit_code, status, code = 4, 409, "ON-KEY-001"
+    key: str
+    job_id: str | None
 
-    def __init__(self, key: str, job_id: str | None) -> None:
-        """Take the key and the id of the job that holds it; None if it is another job of the same call."""
+    @classmethod
+    def of(cls, key: str, job_id: str | None) -> Self:
+        """Return the error for a key and the job that holds it; None if that is a job of the same call."""
         holder = "given twice in one call" if job_id is None else f"held by job {job_id}"
         advice = "give it once" if job_id is None else "wait for it"
-        super().__init__(f"key {key!r} is {holder}; {advice}, or enqueue with on_conflict='return'")
-        self.key = key
-        self.job_id = job_id
+        message = f"key {key!r} is {holder}; {advice}, or enqueue with on_conflict='return'"
+        return cls(message, key=key, job_id=job_id)
 
 
 class JobNotFound(OnwardError, LookupError):
@@ -202,11 +240,7 @@ class JobFailed(OnwardError):
     """There is no result: the job is dead or was cancelled."""
 
     exit_code, status, code = 6, 409, "ON-JOB-004"
-
-    def __init__(self, message: str, job_id: str) -> None:
-        """Take the message, which says how the job ended, and the job's id."""
-        super().__init__(message)
-        self.job_id = job_id
+    job_id: str
 
 
 class JobNotScheduled(OnwardError):
@@ -243,11 +277,7 @@ class BatchFailed(OnwardError):
     """The batch has ended, and some of its jobs are dead or were cancelled."""
 
     exit_code, status, code = 6, 409, "ON-BAT-003"
-
-    def __init__(self, message: str, batch_id: str) -> None:
-        """Take the message, which counts the jobs, and the batch's id."""
-        super().__init__(message)
-        self.batch_id = batch_id
+    batch_id: str
 
 
 class ScheduleNotFound(OnwardError, LookupError):

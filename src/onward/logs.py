@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-import traceback
 from typing import Any
 from weakref import WeakSet
 
+from onward.core.failures.classify import UNREADABLE, format_error
 from onward.core.secrets.redaction import REDACTION, Hide, Redaction
 
 HIDE = "onward_hide"
 """The attribute of a record with a function from text to text that hides more than the lists do."""
+
+TRACEBACK = "onward_traceback"
+"""The attribute of a record with the traceback to show, where its exception has no such traceback itself."""
 
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime"}
 # All applications of a process share its loggers, so a logger applies the lists of all of them.
@@ -40,8 +43,11 @@ class _Redacting(logging.Filter):
         def hidden(text: str) -> str:
             return hide(own(text) if own is not None else text)
 
+        shown: str | None = record.__dict__.pop(TRACEBACK, None)
         _hide_message(record, hidden)
         _hide_exception(record, hidden)
+        if shown is not None:
+            record.exc_text = hidden(shown)
         for name in record.__dict__.keys() - _STANDARD:
             record.__dict__[name] = _hide_extra(name, record.__dict__[name], hidden)
         return True
@@ -60,13 +66,22 @@ def _hide_message(record: logging.LogRecord, hide: Hide) -> None:
 
 def _hide_exception(record: logging.LogRecord, hide: Hide) -> None:
     if record.exc_info and record.exc_info[1] is not None:
-        text = "".join(traceback.format_exception(record.exc_info[1])).rstrip("\n")
+        error = record.exc_info[1]
+        text = format_error(error).rstrip("\n")
         hidden = hide(text)
-        if hidden != text:
+        if hidden != text or text == UNREADABLE or _repr_tells(error, hide):
             # Formatters use this text; a handler that reads the exception itself would show the secret.
             record.exc_text, record.exc_info = hidden, None
     if record.stack_info:
         record.stack_info = hide(record.stack_info)
+
+
+def _repr_tells(error: BaseException, hide: Hide) -> bool:
+    """Whether the fields of an exception hold a secret that its traceback does not show."""
+    try:
+        return hide(text := repr(error)) != text
+    except BaseException:  # noqa: BLE001 - the handler's own methods may raise anything
+        return True
 
 
 def _hide_extra(name: str, value: Any, hide: Hide) -> Any:

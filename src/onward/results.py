@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from onward.app import Tick
 from onward.core.bulk import Bulk, Changed
 from onward.core.failures.alert import Alert, GroupedAlert, WaitingSend
 from onward.core.failures.breaker import Breaker, BreakerSettings
@@ -34,6 +33,7 @@ from onward.core.work.job_end import JobEnd
 from onward.core.work.lease import JobLease, Leases, Promoted, Swept
 from onward.core.work.lifecycle import Lost
 from onward.core.work.progress import Progress
+from onward.core.work.tick import Tick
 from onward.core.work.wait import Awaited, Parked, Sent, Signal
 from onward.handlers.context.sync.transaction import Transaction
 from onward.handlers.context.transaction import AsyncTransaction

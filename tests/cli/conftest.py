@@ -23,14 +23,14 @@ class Ran(NamedTuple):
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty current folder, without settings from outside and without modules of other tests."""
-    for name in ("ONWARD_URL", "ONWARD_APP"):
+    for name in ("ONWARD_URL", "ONWARD_APP", "ONWARD_NAME"):
         # Set first, so that what a command sets is undone too.
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    for name in [name for name in sys.modules if name in {"app", "jobs", "shop"}]:
+    for name in [name for name in sys.modules if name in {"app", "jobs", "shop", "crm"}]:
         monkeypatch.delitem(sys.modules, name)
     return tmp_path
 

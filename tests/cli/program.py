@@ -74,6 +74,24 @@ class Program:
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
+    def send_until(self, number: signal.Signals, text: str) -> None:
+        """Send a signal until it has this effect: one that comes too soon after another does not count."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            self.send(number)
+            try:
+                line = self._queue.get(timeout=0.1)
+            except queue.Empty:
+                line = ""
+            if line is None:
+                # That it has ended is for `end` to find.
+                self._queue.put(None)
+                return
+            self.lines += [line] if line else []
+            if line and text in line:
+                return
+            assert time.monotonic() < end, f"no line with {text!r} in:\n{self.output}"
+
     def end(self) -> int:
         """Wait for the end; gives the exit code, and leaves all lines in `lines`."""
         code = self._process.wait(PATIENCE)

@@ -8,8 +8,12 @@ from datetime import timedelta
 import pytest
 
 from onward.cli.log_setup import set_up_logs
-from onward.cli.views.text import lasting, masked, short
+from onward.cli.views.text import masked, short
+from onward.core.inputs.duration import lasting
 from onward.core.inputs.plain_text import one_line as clean
+from onward.logs import get_logger
+from onward.origin import running
+from tests.work.rules.test_lifecycle import job as job_of
 
 
 # A23
@@ -96,24 +100,56 @@ def fail_order(level: int) -> None:
         logging.getLogger("shop").log(level, "order\r\n\x1b[2Jfailed", exc_info=True)
 
 
-def test_a_record_is_one_line_also_with_a_traceback(fresh_logs, capsys):
+def test_a_warning_is_one_line_with_its_error_and_the_place_in_the_code(fresh_logs, capsys):
     root = fresh_logs()
     set_up_logs("info")
-    fail_order(logging.ERROR)
+    fail_order(logging.WARNING)
     fail_order(logging.DEBUG)
     [line] = capsys.readouterr().err.splitlines()
-    assert " error shop: order failed (ValueError: invalid literal for int() with base 10: " in line
+    assert " warning shop: order failed (ValueError: invalid literal for int() with base 10: " in line
     assert "test_cli_text.py:" in line
     set_up_logs("debug")
     assert len(root.handlers) == 1, "an app that has set up its logs keeps them"
 
 
-def test_at_level_debug_the_line_holds_the_whole_traceback(fresh_logs, capsys):
+@pytest.mark.parametrize(
+    ("asked", "level"),
+    [
+        ({"level": "info"}, logging.ERROR),
+        ({"level": "debug"}, logging.WARNING),
+        ({"level": "info", "tracebacks": True}, logging.WARNING),
+    ],
+    ids=["an error", "at level debug", "in dev"],
+)
+def test_a_traceback_follows_its_line_indented_and_without_control_characters(
+    fresh_logs, capsys, asked, level
+):
     fresh_logs()
-    set_up_logs("debug")
-    fail_order(logging.WARNING)
-    [line] = capsys.readouterr().err.splitlines()
-    assert " warning shop: order failed (Traceback (most recent call last): ⏎ " in line
+    set_up_logs(**asked)
+    fail_order(level)
+    line, heading, *trace = capsys.readouterr().err.splitlines()
+    assert line.endswith(" shop: order failed")
+    assert heading == "    Traceback (most recent call last):"
+    assert all(part.startswith("    ") and "\x1b" not in part for part in trace)
+    assert trace[-1] == "    ValueError: invalid literal for int() with base 10: 'bad\\nvalue'"
+
+
+def test_a_line_within_a_job_names_its_type_and_id(fresh_logs, capsys):
+    fresh_logs()
+    set_up_logs("info")
+    job = job_of(id="019a8c00-0000-7000-8000-0000000009e2", job_type="send")
+    about = {"job_id": job.id, "job_type": job.job_type}
+    get_logger("onward.job").info("effect 'mail' done", extra=about)
+    get_logger("onward.job").warning("send %s attempt 1/5 → ready again", job.id, extra=about)
+    with running(job):
+        logging.getLogger("shop.mail").info("to %s", "ada")
+    logging.getLogger("shop.mail").info("of no job")
+    assert [line.partition(" ")[2] for line in capsys.readouterr().err.splitlines()] == [
+        f"info onward.job: send {job.id}: effect 'mail' done",
+        f"warning onward.job: send {job.id} attempt 1/5 → ready again",
+        f"info shop.mail: send {job.id}: to ada",
+        "info shop.mail: of no job",
+    ]
 
 
 def test_installed_libraries_only_warn_unless_all_is_asked_for(fresh_logs, capsys):

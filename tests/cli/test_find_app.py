@@ -2,8 +2,11 @@
 
 import pytest
 
+from onward import Onward
 from onward.cli.find_app import find_app, load_app
 from onward.errors import InvalidSetting
+from onward.stores.sqlite.sqlite_store import SqliteStore
+from tests.cli.program import Program
 
 APP = "from onward import Onward\napp = Onward('sqlite:///own.db')\n"
 
@@ -59,11 +62,37 @@ def test_an_app_that_fails_is_shown_from_its_own_first_line_on(folder, capsys):
     assert "importlib" not in shown
 
 
-def test_a_url_of_the_command_or_the_environment_replaces_that_of_the_app(folder, monkeypatch):
+def file_of(app: Onward) -> str:
+    with app.clients.open() as client:
+        assert isinstance(client.store, SqliteStore)
+        return client.store.file.path.name
+
+
+def test_a_url_of_the_command_goes_before_that_of_the_code_which_goes_before_the_environments(
+    folder, monkeypatch
+):
     (folder / "app.py").write_text(APP)
+    (folder / "shop.py").write_text("from onward import Onward\napp = Onward()\n")
     monkeypatch.setenv("ONWARD_URL", "sqlite:///env.db")
-    assert load_app("app:app").clients.url == "sqlite:///env.db"
-    assert load_app("app:app", "sqlite:///given.db").clients.url == "sqlite:///given.db"
+    assert file_of(load_app("app:app")) == "own.db"
+    assert file_of(load_app("shop:app")) == "env.db"
+    assert file_of(load_app("app:app", "sqlite:///given.db")) == "given.db"
+    assert file_of(load_app("shop:app", "sqlite:///given.db")) == "given.db"
+
+
+def test_a_command_says_that_the_database_of_the_code_is_used_instead_of_the_environments(folder):
+    (folder / "app.py").write_text(APP)
+    elsewhere = {"ONWARD_URL": "postgresql://ada:s3cret@db/shop"}
+    for command in (("migrate",), ("worker", "--drain"), ("worker", "--drain", "--processes", "2")):
+        with Program(folder, *command, **elsewhere) as program:
+            assert program.end() == 0
+        said = "the database is sqlite:///own.db, as the code says, and not postgresql://***@db/shop, as ONWA"
+        assert program.output.count(said) == 1
+        assert "s3cret" not in program.output
+    with Program(folder, "queues", "list", "--url", "sqlite:///own.db", **elsewhere) as program:
+        assert program.end() == 0
+    assert "ONWARD_URL" not in program.output
+    assert (folder / "own.db").exists()
 
 
 def test_the_app_is_found_by_argument_then_environment_then_settings_then_the_folder(folder, monkeypatch):
@@ -85,6 +114,30 @@ def test_a_script_that_has_nothing_to_do_with_onward_is_not_imported(folder):
     (folder / "app.py").write_text("raise SystemExit('formats the disk')")
     (folder / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     assert find_app(None) is None
+
+
+@pytest.mark.parametrize("file", ["onward.toml", "pyproject.toml"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('ap = "app:app"', "has the unknown key 'ap'. Did you mean \"app\"?"),
+        ('app = "app:app"\nqueues = 5', "has the unknown key 'queues'. It has only app."),
+        ('url = "sqlite:///a.db"', "has the key 'url', but it names no database: give the URL to Onward(), "),
+    ],
+)
+def test_a_key_that_no_command_reads_is_refused(folder, file, text, message):
+    (folder / "app.py").write_text(APP)
+    (folder / file).write_text(text if file == "onward.toml" else f"[tool.onward]\n{text}\n")
+    with pytest.raises(InvalidSetting) as refused:
+        find_app(None)
+    where = file if file == "onward.toml" else "[tool.onward] in pyproject.toml"
+    assert str(refused.value).startswith(f"{where} {message}")
+
+
+def test_settings_that_are_no_table_are_refused(folder):
+    (folder / "pyproject.toml").write_text("[tool]\nonward = 5\n")
+    with pytest.raises(InvalidSetting, match=r"\[tool\.onward\] in pyproject\.toml is 5; give a table"):
+        find_app(None)
 
 
 @pytest.mark.parametrize("text", ["app = 5", 'app = ""', "app = "])

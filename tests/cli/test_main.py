@@ -52,6 +52,10 @@ def test_the_package_can_be_run_as_a_module():
     assert ran.stdout.startswith(f"onward {package.__version__} (Python 3.")
 
 
+def test_the_version_is_an_option_too(onward):
+    assert onward("--version") == onward("version")
+
+
 def test_a_missing_extra_is_one_line_with_the_command_that_installs_it():
     ran = in_a_process(
         "import sys\nsys.modules.update(psycopg=None, psycopg_pool=None)\nfrom onward.cli.main import main\n"

@@ -49,10 +49,12 @@ def test_a_worker_prints_no_secret(folder, jobs, level):  # S4-56, I11, A20
     with Program(folder, "worker", "app:app", "--drain", "--log-level", level) as worker:
         assert worker.end() == 6
     assert "hunter2" not in asked.output + worker.output
-    assert "onward.job: with [redacted]" in worker.output
-    assert "mine: password=[redacted]" in worker.output
+    job_id = asked.lines[-1].partition(" ")[0]
+    assert f"onward.job: spills {job_id}: with [redacted]" in worker.output
+    assert f"mine: spills {job_id}: password=[redacted]" in worker.output
     assert "Unrecoverable: not [redacted]" in worker.output
-    assert "mine: again (ValueError: token=[redacted]" in worker.output or level == "debug"
+    assert f"mine: spills {job_id}: again\n    Traceback" in worker.output
+    assert worker.output.count("    ValueError: token=[redacted]") >= 2
 
 
 @pytest.mark.parametrize("as_json", [True, False])

@@ -79,9 +79,9 @@ def test_what_is_enqueued_belongs_to_the_bound_project_and_to_no_other(client):
     bound = client.for_project("p1")
     assert client.jobs.get(bound.enqueue(NewJob(job_type="t")).id).project_id == "p1"
     assert client.jobs.get(bound.enqueue(NewJob(job_type="t", project_id="p1")).id).project_id == "p1"
-    with pytest.raises(NotAllowed, match="bound to project 'p1'"):
+    with pytest.raises(NotAllowed, match="confined to project 'p1'"):
         bound.enqueue(NewJob(job_type="t", project_id="p2"))
-    with pytest.raises(NotAllowed, match="bound to project 'p1'"):
+    with pytest.raises(NotAllowed, match="confined to project 'p1'"):
         bound.for_project("p2")
 
 

@@ -144,9 +144,9 @@ def test_a_child_carries_on_what_it_does_not_say_itself(app, started):  # S4-64
     assert (job.payload, job.parent_id, job.traceparent) == ({"n": 1}, ctx.job.id, TRACE)
     assert (job.org_id, job.project_id, job.request_id, job.correlation_id) == ("o", "p", "r", "c")
     assert (job.actor_type, job.actor_id) == ("user", "1")
-    own = child.using(project_id="x", actor="cron:nightly", correlation_id="d").build(1)
+    own = child.using(actor="cron:nightly", correlation_id="d").build(1)
     job = ctx.enqueue(own).refresh()
-    assert (job.org_id, job.project_id, job.correlation_id, job.parent_id) == ("o", "x", "d", ctx.job.id)
+    assert (job.org_id, job.project_id, job.correlation_id, job.parent_id) == ("o", "p", "d", ctx.job.id)
     assert (job.actor_type, job.actor_id) == ("cron", "nightly")
 
 

@@ -56,10 +56,11 @@ def test_every_option_reaches_the_job(add):
         max_attempts=2, timeout=1.5, deadline=at, traceparent=TRACE, parent_id=PARENT,
     ).build(1)  # fmt: skip
     assert new == NewJob(
-        job_type="add", payload={"a": 1}, category="notification", delay=timedelta(minutes=10), priority=1,
-        queue="q:other", key="k", unique=7 * DAY, on_conflict="raise", org_id="o", project_id="p",
-        actor_type="user", actor_id="a:b", request_id="r", correlation_id="c", subject="s", tags=["t", "u"],
-        max_attempts=2, timeout=timedelta(seconds=1.5), deadline=at, traceparent=TRACE, parent_id=PARENT,
+        job_type="add", typed=True, payload={"a": 1}, category="notification", delay=timedelta(minutes=10),
+        priority=1, queue="q:other", key="k", unique=7 * DAY, on_conflict="raise", org_id="o",
+        project_id="p", actor_type="user", actor_id="a:b", request_id="r", correlation_id="c", subject="s",
+        tags=["t", "u"], max_attempts=2, timeout=timedelta(seconds=1.5), deadline=at, traceparent=TRACE,
+        parent_id=PARENT,
     )  # fmt: skip
 
 
@@ -95,7 +96,7 @@ def test_a_deadline_may_be_a_time_from_the_enqueue(app):
         ({"actor": "ada"}, "actor is 'ada'; give 'type:id'"),
         ({"actor": "user:"}, "actor is 'user:'"),
         ({"tags": "red"}, "tags is 'red'; give a list"),
-        ({"priority": 11}, "priority is 11"),
+        ({"priority": 1001}, "priority is 1001"),
         ({"delay": 1, "run_at": datetime(2030, 1, 1, tzinfo=UTC)}, "run_at and delay are both set"),
     ],
 )

@@ -215,6 +215,15 @@ def test_an_ordered_key_starts_its_jobs_in_the_order_of_their_time(client: Clien
     assert work_off(own, NOW + SECOND) == ids
 
 
+def test_an_ordered_key_knows_every_priority(client: Client):  # R3
+    own = declared(client, line=Limit(ordered=True))
+    levels = (1000, 11, -7, -1000, 5)
+    ids = [own.at(NOW + n * SECOND).enqueue(_new(priority=level)).id for n, level in enumerate(levels)]
+    now = NOW + len(levels) * SECOND
+    own.at(now).worker.limits.admit(["line/a"])
+    assert work_off(own, now) == ids
+
+
 @pytest.mark.parametrize("outcome", [Failed({"error_class": "E"}), Snooze("1h"), Released(), Released("1h")])
 def test_who_has_begun_holds_the_line_until_it_has_ended(client: Client, outcome: Outcome):
     own = declared(client, line=Limit(ordered=True))

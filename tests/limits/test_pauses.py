@@ -205,7 +205,7 @@ def test_a_pause_that_says_nothing_is_refused(tmp_path, error, message, paused, 
 
 
 BAD_ACTORS: list[tuple[type[Exception], str, Any]] = [
-    (InvalidJob, "actor_id is a int", Actor("user", 7)),  # type: ignore[arg-type]
+    (InvalidJob, "actor_id is an int", Actor("user", 7)),  # type: ignore[arg-type]
     (InvalidSetting, r"actor is \('user', 7\); give 'type:id'", ("user", 7)),
     (InvalidSetting, "actor is 7; give 'type:id'", 7),
 ]
@@ -239,3 +239,21 @@ def test_a_job_that_is_given_back_with_a_delay_waits_and_burns_no_attempt(client
     assert (waiting.state, waiting.attempt, waiting.run_at) == ("scheduled", 0, NOW + timedelta(seconds=5))
     assert client.jobs.events(job.id)[-1].event == "job.released"
     assert client.at(NOW).worker.ready_queues().next_due == waiting.run_at
+
+
+def test_a_claim_by_hand_respects_the_gate_and_every_pause(client):
+    client.worker.register("w")
+    for org_id, job_type in ((None, "mail"), ("acme", "work"), (None, "work")):
+        client.enqueue(NewJob(job_type=job_type, org_id=org_id))
+    client.gate.close(reason="r")
+    assert client.worker.claim("q:default", 10, worker_id="w") == []
+    client.gate.open()
+    client.queues.pause("q:default", reason="r")
+    assert client.worker.claim("q:default", 10, worker_id="w") == []
+    client.queues.resume("q:default")
+    client.orgs.pause("acme", reason="r")
+    client.job_types.pause("mail", reason="r")
+    [job] = client.worker.claim("q:default", 10, worker_id="w")
+    assert (job.org_id, job.job_type) == (None, "work")
+    [ours] = client.worker.claim("q:default", 10, worker_id="w", paused_types=["mail"])
+    assert ours.org_id == "acme", "who keeps watch itself is not asked twice"

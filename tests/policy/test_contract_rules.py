@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from examples.categories import BOOKING
 from onward import Category, NewJob, job_key
 from onward.core.policy.category import QUEUES
 from onward.core.policy.contract import check_origin, check_queue, check_scheduling, complete
@@ -99,16 +100,16 @@ def test_the_strict_profile_takes_uuids_written_in_one_way(field):  # S4-21, S4-
 
 def test_a_required_contract_completes_correlation_and_key():  # S4-24, S4-26, S4-27
     new = NewJob(job_type="t", payload={"a": 1}, org_id="o", project_id="p", request_id="r")
-    done = complete(new, Policies.of(contract="required"))
+    done = complete(new, Policies.of(contract="required"), AT)
     assert (done.correlation_id, done.key) == ("r", job_key("t", "o", "p", {"a": 1}))
     own = NewJob(job_type="t", request_id="r", correlation_id="c", key="k")
-    assert complete(own, Policies.of(contract="required")) is own
-    assert complete(new, Policies.of(contract="optional")) is new
+    assert complete(own, Policies.of(contract="required"), AT) is own
+    assert complete(new, Policies.of(contract="optional"), AT) is new
 
 
 def test_a_job_that_is_unique_by_its_subject_is_given_no_other_key():  # R22
     new = NewJob(job_type="t", category="booking", subject="booking:42", request_id="r")
-    assert complete(new, Policies.of(contract="required")).key is None
+    assert complete(new, Policies.of(contract="required", categories=[BOOKING]), AT).key is None
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,8 @@ def test_a_job_that_is_unique_by_its_subject_is_given_no_other_key():  # R22
 def test_the_strict_profile_schedules_maintenance_and_explicit_notifications(
     name, later, at
 ):  # S4-65, S4-66, R23
-    strict, usual = Policies.of(profile="strict").category(name), Policies.of().category(name)
+    strict = Policies.of(profile="strict", categories=[BOOKING]).category(name)
+    usual = Policies.of(categories=[BOOKING]).category(name)
     for allowed, run_at, delay in ((later, None, SOON), (at, AT, None), (True, None, None)):
         check_scheduling(usual, run_at, delay)
         if allowed:

@@ -45,7 +45,7 @@ def test_a_job_type_registers_what_its_definition_says(tmp_path):
         raise NotImplementedError
 
     registry = app.policies.registry
-    assert list(registry.checks) == ["mail"]
+    assert list(registry.job_types) == ["mail"]
     assert list(registry.limits) == ["mail"]
     assert registry.secrets["mail"].policy == "allow"
     assert app.policies.settings is before

@@ -75,8 +75,9 @@ def test_a_schedule_is_added_at_run_time_for_a_job_type(app):
     @app.job(deadline="1h")
     def report(kind: str) -> None: ...
 
-    with app.context(org_id="acme", actor="user:42"):
-        stored = app.schedule("weekly", report.using(priority=2), payload={"kind": "sales"}, cron="0 8 * * 1")
+    with app.context(actor="user:42"):
+        of_acme = report.using(priority=2, org_id="acme")
+        stored = app.schedule("weekly", of_acme, payload={"kind": "sales"}, cron="0 8 * * 1")
     assert (stored.source, stored.job_type, stored.payload) == ("database", "report", {"kind": "sales"})
     job = stored.job_at(stored.next_at)
     assert (job.org_id, job.actor_id, job.priority) == ("acme", "schedule:weekly", 2)

@@ -161,7 +161,7 @@ def test_what_is_near_to_an_ordinary_word_is_a_secret(payload):
 
 def test_the_refusal_of_a_secret_is_shown_as_it_is():
     for path in ("$.auth.password", '$["api key"][0]', "key"):
-        message = str(SecretInPayload(path, "its name says so"))
+        message = str(SecretInPayload.at(path, "its name says so"))
         assert redact_text(message) == message
         assert "'allow'" in message
         assert "secrets_reason" in message

@@ -16,8 +16,6 @@ __all__ = ["QUEUE_RUNS", "QUEUE_SETS"]
 QUEUE_SETS = {
     "declared": queues.DECLARED,
     "heads": policy_claim.HEADS,
-    "levels": policy_claim.LEVELS,
-    "ages": policy_claim.AGES,
 }
 
 ID = "019b7c2e-9f00-7000-8000-000000000001"

@@ -17,6 +17,7 @@ from onward.core.failures.dead_letter import DeadFilter, Edit
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import COLUMNS, Job, NewJob, micros
+from onward.core.policy.application import DeclaredTypes
 from onward.core.policy.category import Category, Slo, category
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.records.artifact import NewArtifact, Owner, StoredContent
@@ -63,6 +64,7 @@ __all__ = ["RUNS", "SETS", "statements_of"]
 SETS = {
     "jobs": new_rows.COLUMNS,
     "ended": finish.ENDED,
+    "failed": finish.FAILED,
     "returned": finish.RETURNED,
     "metered": usage.METERED,
     "changes": key_conflicts.CHANGES,
@@ -132,7 +134,7 @@ EFFECT = (ID, "e", "once", "begun", "0" * 16, 0, None, 1, 1, micros(NOW), None)
 HOUR = timedelta(hours=1)
 TIMELY = Category(name="timely", slo=Slo(SPAN))
 WORKER_ROW = ("w", "{}", 1, 1, 1, None)
-BREAKER = ("b", "closed", 1, micros(NOW), None, None, 0, None, None, 0, None, None, None)
+BREAKER = ("b", "closed", 1, "j", micros(NOW), None, None, 0, None, None, 0, None, None, None)
 NO_BREAKER = (micros(NOW), None, *[None] * len(BREAKER))
 LINE = (None, None, "k", ID, "pending", 1, 1, None, None, None)
 
@@ -207,6 +209,10 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
         partial(subjects.drop_subject, "s", Policies(), policy="delete"),
         [[(ID, "default", "queued", None)], [(ID,)], [], []],
     ),
+    "drop a subject whose job runs": (
+        partial(subjects.drop_subject, "s", Policies(), policy="delete"),
+        [[(ID, "default", "running", None)], [], [(ID,)], [(ID, "running", None, None)]],
+    ),
     "store progress": (partial(progress.store, [(ID, 1, REPORT)]), [[(ID, 1)]]),
     "finish with the last report": (partial(finish.finish, REPORTED), [[(ID,)], []]),
     "finish what was metered": (partial(finish.finish, METERED), [[("o", 5)], [], [("o",)]]),
@@ -226,6 +232,8 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     ),
     "rescue": (rescue.rescue, [[stored()], []]),
     "worker": (partial(workers.get_worker, "w"), [[WORKER_ROW]]),
+    "declared types": (partial(workers.check_declared, "w", DeclaredTypes("shop", {})), [[WORKER_ROW]]),
+    "type unknown": (partial(workers.type_unknown_for, "t"), [[(None,)]]),
     "jobs of a worker": (partial(workers.list_running, "w", 1), [[stored()]]),
     "rescue a worker": (partial(rescue.rescue_worker, "w"), [[("w",)], [], [stored()], []]),
     "lead": (partial(leader.lead, "sweeper", "w", ttl=SPAN), [[("w",)]]),
@@ -255,6 +263,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "cancel": (partial(cancel.cancel, [ID], reason="r"), [[], [stored()]]),
     "get": (partial(inspect.get_many, [ID]), [[stored()]]),
     "list": (partial(inspect.list_jobs, JobFilter()), [[stored()]]),
+    "list of a subject": (partial(inspect.list_jobs, JobFilter(subject="s")), [[stored()]]),
     "count": (inspect.count, [[]]),
     "attempts": (partial(inspect.attempts_of, ID), [[stored()], [], [(None, None)]]),
     "events": (partial(inspect.events_of, ID), [[]]),

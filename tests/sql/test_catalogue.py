@@ -37,7 +37,7 @@ FORMS: list[tuple[Database, Style, str]] = [
 ]
 PREFIXES: dict[Database, str] = {"sqlite": "jobs_", "postgres": "work."}
 
-OF_EVERY_CLIENT: dict[str, str | int | None] = {"only_org": None, "audited": 2}
+OF_EVERY_CLIENT: dict[str, str | int | None] = {"only_org": None, "only_project": None, "audited": 2}
 
 
 def names_in_sources() -> set[str]:

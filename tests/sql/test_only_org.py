@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from onward.core.jobs.scope import Scope
 from onward.errors import NotAllowed
 from onward.operations.statement import Rows, Statement
 from onward.operations.tenancy import OF_ONE_ORG, check_confined
@@ -21,10 +22,19 @@ DATABASES: tuple[tuple[Database, str], ...] = (("sqlite", "onward_"), ("postgres
 
 def tables_of_orgs() -> set[str]:
     """Every table of which a migration says that it has a column org_id."""
-    found = set(OF_AN_ORG_TOO)
+    return tables_with("org_id") | OF_AN_ORG_TOO
+
+
+def tables_of_projects() -> set[str]:
+    """Every table with a column project_id, or whose rows belong to a job."""
+    return tables_with("project_id") | {"attempts", "effects", "reruns"}
+
+
+def tables_with(column: str) -> set[str]:
+    found = set()
     for step in read_migrations("postgres", "onward."):
         for name, body in re.findall(r"CREATE TABLE onward\.(\w+) \((.*?)\n\)", step.sql, re.DOTALL):
-            if re.search(r"^\s*(org_id text|LIKE onward\.live)", body, re.MULTILINE):
+            if re.search(rf"^\s*({column} text|LIKE onward\.live)", body, re.MULTILINE):
                 found.add(name)
     return found | {"jobs", "ledger"}
 
@@ -43,11 +53,13 @@ def test_what_a_confined_client_may_run_names_its_org_wherever_it_touches_a_tabl
     for step in catalogue(database, style, prefix)[name].steps:
         touched = set(re.findall(rf"{re.escape(prefix)}(\w+)", step.text))
         assert "only_org" in step.names or not touched & tables_of_orgs(), step.text
+        of_projects = touched & tables_of_projects()
+        assert "only_project" in step.names or not of_projects, step.text
 
 
 def refusal(statement: Statement) -> NotAllowed:
     with pytest.raises(NotAllowed) as refused:
-        next(check_confined([statement], "bolt"))
+        next(check_confined([statement], Scope("bolt")))
     return refused.value
 
 
@@ -80,4 +92,4 @@ def test_a_row_of_another_org_or_of_none_is_refused_before_it_is_written(name, g
 def test_rows_of_the_own_org_are_let_through():
     rows = Rows(("id",), [("1",)], {"org_id": "bolt"})
     with pytest.raises(StopIteration):
-        next(check_confined([Statement("enqueue_jobs", {"jobs": rows})], "bolt"))
+        next(check_confined([Statement("enqueue_jobs", {"jobs": rows})], Scope("bolt")))

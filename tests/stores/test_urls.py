@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from onward import Onward
 from onward.errors import InvalidSetting
 from onward.stores import open_async_store, open_store, open_wakeups
 from onward.stores.postgres.postgres_store import AsyncPostgresStore
@@ -85,6 +86,39 @@ def test_a_url_that_can_not_be_used_is_refused_without_its_password(url):
             opening(url)
         assert "s3cret" not in str(refused.value)
         assert refused.value.__cause__ is None
+
+
+def test_a_wrong_url_of_the_environment_is_named_as_such(monkeypatch):
+    monkeypatch.setenv("ONWARD_URL", "mysql://user:s3cret@host/db")
+    with pytest.raises(
+        InvalidSetting, match=r"^ONWARD_URL 'mysql://\*\*\*@host/db': give sqlite:///file\.db"
+    ):
+        open_store()
+
+
+@pytest.mark.parametrize(
+    ("outside", "overruled"),
+    [
+        ("sqlite:///other.db", True),
+        ("sqlite:///own.db", False),
+        ("sqlite:////{here}/own.db", False),
+        ("postgresql://host/own", True),
+        ("mysql://host/own", True),
+        ("", False),
+    ],
+)
+def test_an_app_says_once_which_database_it_uses_if_the_environment_names_another(
+    monkeypatch, tmp_path, caplog, outside, overruled
+):
+    monkeypatch.setenv("ONWARD_URL", outside.format(here=str(tmp_path).lstrip("/")))
+    app = Onward("sqlite:///own.db")
+    for _ in range(2):
+        app.clients.open().close()
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == overruled
+    assert all(
+        text.startswith("the database is sqlite:///own.db, as the code says, and not ") for text in said
+    )
 
 
 @pytest.mark.parametrize("url", ["onward.db", "sqlite://file.db", "C:\\onward.db", "file:a.db"])

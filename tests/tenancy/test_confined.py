@@ -223,5 +223,5 @@ async def test_an_async_client_is_confined_alike(app, anyio_backend):
 def test_what_is_refused_is_told_without_the_names_of_statements(client, ask, what):
     with pytest.raises(NotAllowed) as told:
         ask(client.for_org("acme"))
-    confined = "this client is confined to org 'acme'; use the client on which for_org() was called"
-    assert str(told.value) == f"{what}, and {confined}"
+    confined = "this client is confined to org 'acme'; use a client of all orgs, outside"
+    assert str(told.value) == f"{what}, and {confined} of a handler and of app.context(org_id=…)"

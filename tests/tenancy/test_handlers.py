@@ -26,7 +26,7 @@ def strange(app: Onward) -> str:
 
 
 async def test_the_client_of_a_handler_sees_the_org_of_its_job_alone(app):
-    # A18, S4-3, S4-50
+    # A18, S4-50
     theirs = strange(app)
     seen: list[Any] = []
 
@@ -112,7 +112,7 @@ async def test_a_child_may_have_another_parent_of_the_same_org(app):
 
 
 async def test_jobs_of_two_orgs_with_one_key_both_run_each_for_its_own(app):
-    # S4-25, S4-3
+    # S4-25
     ran: list[str | None] = []
 
     @app.job

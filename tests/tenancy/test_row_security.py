@@ -158,7 +158,9 @@ def test_the_owner_of_the_tables_sees_all(world, application):
 def test_where_a_statement_forgot_its_org_the_policy_still_holds(world, application):
     # The same operation with `:only_org` unset: what a mistake in this code would be.
     def forgetful():
-        return with_params(inspect.list_jobs(JobFilter(), limit=1000), {"only_org": None, "audited": 2})
+        return with_params(
+            inspect.list_jobs(JobFilter(), limit=1000), {"only_org": None, "only_project": None, "audited": 2}
+        )
 
     orgs = {job.org_id for job in application.run(forgetful, org_id=B.org_id)}
     assert orgs == {B.org_id}

@@ -21,6 +21,7 @@ from onward.core.jobs.ids import IdMaker, JobId
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
 from onward.core.work.error_record import ErrorRecord
+from onward.core.work.progress import JobReport, Report
 from onward.results import Effect, Job, Parked
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from onward.stores.sqlite.sqlite_store import SqliteStore
@@ -65,7 +66,10 @@ MANY = ("to replay", "to discard", "to fix")
 
 @dataclass
 class Owner:
-    """An org by its name, its jobs by what they are, an artifact and a link to it."""
+    """An org by its name, its jobs by what they are, an artifact and a link to it.
+
+    With a `firm` it is a project of that org, and `org_id` is the name of the project.
+    """
 
     org_id: str
     jobs: dict[str, JobId] = field(
@@ -76,6 +80,18 @@ class Owner:
     token: str = "no such token"
     batch: str = field(default_factory=_make_id)
     open_batch: str = field(default_factory=_make_id)
+    firm: str | None = None
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Give the fields of a job that is its own."""
+        return {"org_id": self.org_id} if self.firm is None else {"project_id": self.org_id}
+
+    def client(self, client: Client) -> Client:
+        """Give a client that is confined to it."""
+        if self.firm is None:
+            return client.for_org(self.org_id)
+        return client.for_org(self.firm).for_project(self.org_id)
 
     def __getattr__(self, name: str) -> JobId:
         """Give a job by what it is."""
@@ -93,7 +109,7 @@ class Owner:
         """Give a job whose every field that shows names its org."""
         about = {
             "job_type": f"type of {self.org_id}", "queue": f"queue of {self.org_id}", "key": self.key(name),
-            "org_id": self.org_id, "subject": f"subject of {self.org_id}", "actor_type": "user",
+            "org_id": self.firm, **self.place, "subject": f"subject of {self.org_id}", "actor_type": "user",
             "actor_id": self.org_id, "payload": {"of": self.org_id, "name": name},
         }  # fmt: skip
         return NewJob(**(about | fields))
@@ -135,15 +151,15 @@ class World:
         return text.replace(owner.org_id, "<org>").replace(owner.org_id[::-1], "<key>")
 
 
-def inhabited(client: Client, confined: Client | None = None) -> World:
-    """Fill the tables of a client with what two orgs, and the whole, have."""
-    a, b = Owner(A.org_id, {}), Owner(B.org_id, {})
+def inhabited(client: Client, confined: Client | None = None, *, firm: str | None = None) -> World:
+    """Fill the tables of a client with what two orgs, or two projects of a firm, and the whole, have."""
+    a, b = Owner(A.org_id, {}, firm=firm), Owner(B.org_id, {}, firm=firm)
     client.worker.register(WORKER, lease=timedelta(days=1000))
     client.enqueue(NewJob(job_type="global", payload={"of": "all"}))
     for owner in (a, b):
         _settle(client, owner)
     client.gate.close(reason="for all to see")
-    world = World(client, (confined or client).for_org(b.org_id), a, b)
+    world = World(client, b.client(confined or client), a, b)
     world.before = world.rows_of_a()
     return world
 
@@ -168,10 +184,12 @@ def _settle(client: Client, owner: Owner) -> None:
     usage = (Usage.checked(f"unit of {owner.org_id}", 2, 30),)
     ends = [POLICIES.end_of(job[name], outcome, 0.5, usage) for name, outcome in outcomes.items()]
     client.at(NOW).worker.write(ends).require()
-    client.usage.set_budget(owner.org_id, limit_micros=1000, period="total", reason=owner.org_id)
+    client.usage.set_budget(
+        owner.firm or owner.org_id, limit_micros=1000, period="total", reason=owner.org_id
+    )
     artifacts = client.artifacts
     owner.artifact = artifacts.put("file", text=f"text of {owner.org_id}", job_id=owner.succeeded).id
-    own = client.for_org(owner.org_id).artifacts
+    own = owner.client(client).artifacts
     owner.doomed_artifact = own.put("file", text=f"more of {owner.org_id}").id
     owner.token = artifacts.sign(owner.artifact)
     fixed = client.at(NOW).dead.fix(
@@ -181,10 +199,11 @@ def _settle(client: Client, owner: Owner) -> None:
     for name in ("mail", "resettable"):
         begun = client.at(NOW).worker.effects.begin(job["running"], name)
         client.at(NOW).worker.effects.done(job["running"], begun, {"of": owner.org_id})
-    client.for_org(owner.org_id).signals.send("signal", f"kept of {owner.org_id}", {"of": owner.org_id})
+    owner.client(client).signals.send("signal", f"kept of {owner.org_id}", {"of": owner.org_id})
     client.at(NOW).worker.release([job[name].held_lease for name in ("queued", "held", "spare", "doomed")])
     client.at(NOW).jobs.cancel(owner.held, reason=owner.org_id)
-    client.at(NOW).orgs.pause(owner.org_id, reason=f"by {owner.org_id}")
+    if owner.firm is None:
+        client.at(NOW).orgs.pause(owner.org_id, reason=f"by {owner.org_id}")
     _batch(client, owner)
 
 
@@ -228,7 +247,12 @@ def group_of(owner: Owner) -> str:
 def running_job(client: Client, owner: Owner) -> Job:
     """Give a running job as its worker would have it: the own, or one that was made to look like one."""
     own = client.jobs.list(JobFilter(state="running"))[0]
-    return msgspec.structs.replace(own, id=owner.running, org_id=owner.org_id)
+    return msgspec.structs.replace(own, id=owner.running, **owner.place)
+
+
+def reported(client: Client, owner: Owner) -> JobReport:
+    """Give the progress of that job, as its worker would report it."""
+    return JobReport.of(running_job(client, owner), Report(1))
 
 
 def begun(client: Client) -> Effect:

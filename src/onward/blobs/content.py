@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, TypedDict, cast
 
 from onward.core.inputs.checks import check_kind
+from onward.core.inputs.plain_text import kind_of
 from onward.core.records.artifact import Expiry
 from onward.errors import InvalidSetting
 
@@ -105,7 +106,7 @@ def _encoded(text: str) -> bytes:
 def _checked(chunks: Iterable[bytes]) -> Iterator[bytes]:
     for piece in chunks:
         if not isinstance(piece, BYTES):
-            raise InvalidSetting(f"a piece of an artifact is a {type(piece).__name__}; give bytes")
+            raise InvalidSetting(f"a piece of an artifact is {kind_of(piece)}; give bytes")
         yield bytes(piece)
 
 

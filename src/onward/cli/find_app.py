@@ -20,12 +20,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from onward.core.inputs.plain_text import kind_of
 from onward.core.inputs.plain_text import one_line as clean
 from onward.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from onward.app import Onward
 
+_KEYS = ("app",)
+_PARENTS_URL = "ONWARD_PARENT_URL"
 # Matches a file that imports its app, such as `from shop.jobs import app`.
 _SEEMS_AN_APP = re.compile(r"\bapp\b|onward", re.IGNORECASE)
 
@@ -41,8 +44,8 @@ class FoundApp(NamedTuple):
 def load_app(reference: str, url: str | None = None) -> Onward:
     """Import the app that `module:attribute` names, or the only app of `module`.
 
-    The current folder is searched first. A URL given here or in ONWARD_URL replaces the app's own URL, also
-    for child processes.
+    The current folder is searched first. A URL given here, or to the parent of this process, replaces the
+    app's own.
     """
     try:
         return _placed(reference, url).app
@@ -63,12 +66,17 @@ class _Named(NamedTuple):
 
 
 def _placed(reference: str, url: str | None) -> _Named:
+    url = url or os.environ.pop(_PARENTS_URL, None)
     named = _named(reference)
     if url is not None:
-        os.environ["ONWARD_URL"] = url
-    if chosen := os.environ.get("ONWARD_URL"):
-        named.app.clients.url = chosen
+        named.app.clients.use(url)
     return named
+
+
+def pass_on_url(url: str | None) -> None:
+    """Let the worker processes that this command starts use a URL; other users can read command lines."""
+    if url is not None:
+        os.environ[_PARENTS_URL] = url
 
 
 def check_module(reference: str) -> None:
@@ -110,9 +118,8 @@ def _named(reference: str) -> _Named:
         raise InvalidSetting(f'module "{name}" has no attribute "{attribute}".{_meant(near)}')
     found = getattr(module, attribute)
     if not isinstance(found, Onward):
-        kind = type(found).__name__
         raise InvalidSetting(
-            f'"{reference}" is a {kind}, not an Onward.{_meant([f"{name}:{key}" for key in apps])}'
+            f'"{reference}" is {kind_of(found)}, not an Onward.{_meant([f"{name}:{key}" for key in apps])}'
         )
     return _Named(found, reference)
 
@@ -167,13 +174,30 @@ def _setting() -> str | None:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
             raise InvalidSetting(f"can't read {file}: {error}") from None
         for key in path:
-            table = table.get(key, {})
+            table = table.get(key, {}) if isinstance(table, dict) else table
+        _check_keys(file, table)
         app = table.get("app")
         if app is not None and (not isinstance(app, str) or not app):
             raise InvalidSetting(f'app in {file} is {app!r:.80}; give module:attribute, such as "app:app"')
         if app:
             return app
     return None
+
+
+def _check_keys(file: str, table: Any) -> None:
+    """Raise if a settings file has a key that no command reads: its author believes that it works."""
+    where = file if file == "onward.toml" else f"[tool.onward] in {file}"
+    if not isinstance(table, dict):
+        raise InvalidSetting(f'{where} is {table!r:.80}; give a table, such as app = "app:app"')
+    for key in table:
+        if key in {"url", "database"}:
+            raise InvalidSetting(
+                f"{where} has the key {key!r}, but it names no database: give the URL to Onward(), "
+                "to ONWARD_URL or to --url"
+            )
+        if key not in _KEYS:
+            meant = _meant(get_close_matches(key, _KEYS, 1)) or f" It has only {', '.join(_KEYS)}."
+            raise InvalidSetting(f"{where} has the unknown key {key!r:.80}.{meant}")
 
 
 def _has_an_app(folder: Path) -> bool:

@@ -15,7 +15,7 @@ from typing import NoReturn
 import click
 
 from onward.core.inputs.plain_text import one_line as clean
-from onward.errors import OnwardError, SchemaBehind, SchemaMissing
+from onward.errors import OnwardError
 
 INTERRUPTED = 130
 
@@ -76,9 +76,20 @@ class _Commands(click.Group):
             formatter.write_dl([(name, help_text) for name, (_, help_text) in _COMMANDS.items()])
 
 
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del param
+    if value:
+        _onward.main(["version"], prog_name="onward", standalone_mode=False)
+        ctx.exit()
+
+
 @click.group(
     cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
+    help="Print the versions of Onward and Python.",
+)  # fmt: skip
 def _onward() -> None:
     """Onward: a durable job queue in the database you already have."""
 
@@ -109,6 +120,4 @@ def _shown(error: OnwardError) -> str:
 
     first, *rest = hide(str(error)).splitlines() or [type(error).__name__]
     lines = [f"error {error.code}: {clean(first)}", *(f"  {clean(line).strip()}" for line in rest)]
-    if isinstance(error, SchemaMissing | SchemaBehind):
-        lines.append("  on the command line: onward migrate")
     return "\n".join(lines)

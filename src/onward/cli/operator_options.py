@@ -23,10 +23,27 @@ PLACE = (
         help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py.",
     ),
     click.option(
-        "--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own, else ./onward.db."
+        "--url", metavar="URL", help="The database; else the app's own, else ONWARD_URL, else ./onward.db."
     ),
 )
-ACTOR = (click.option("--actor", metavar="TYPE:ID", help="The actor that does this; else cli:user@host."),)
+
+
+def check_actor(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    """Return the value of `--actor`; refuse what names no type or no id."""
+    del ctx
+    if text is not None and not all(text.partition(":")):
+        raise click.BadParameter(f"{text!r:.80} names no actor; give type:id, such as user:42", param=param)
+    return text
+
+
+ACTOR = (
+    click.option(
+        "--actor",
+        metavar="TYPE:ID",
+        callback=check_actor,
+        help="The actor that does this; else cli:user@host.",
+    ),
+)
 AS_JSON = (click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),)
 
 _DIGITS = 32
@@ -85,10 +102,20 @@ def _require_file(client: Client) -> None:
     from onward.stores.sqlite.sqlite_store import SqliteStore
 
     store = client.store
-    if isinstance(store, SqliteStore) and not store.file.path.exists():
+    if not isinstance(store, SqliteStore):
+        return
+    elsewhere = (
+        "If the app keeps its jobs elsewhere, name it with --app or ONWARD_APP, or its database with --url, "
+        "and an Onward(name=…) with ONWARD_NAME"
+    )
+    if not store.file.path.exists():
         raise StoreUnreachable(
-            f"there is no database file {store.file.path}; the first worker or enqueue makes it. If the app "
-            "keeps its jobs elsewhere, name it with --app or ONWARD_APP, or its database with --url"
+            f"there is no database file {store.file.path}; the first worker or enqueue makes it. {elsewhere}"
+        )
+    if client.plan().version == 0:
+        raise StoreUnreachable(
+            f"there are no tables {store.prefix}* in {store.file.path}; the first worker or enqueue makes "
+            f"them. {elsewhere}"
         )
 
 

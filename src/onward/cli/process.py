@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -19,6 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from onward.core.inputs.plain_text import one_line as clean
+from onward.worker.stopping import StopRequests, stop_signals
 
 if TYPE_CHECKING:
     from onward.worker.supervisor import Parent
@@ -45,19 +47,27 @@ class Signals:
     Python handles the signals, not the event loop: a job that blocks the loop can't delay them.
     """
 
-    def __init__(self, worker: Worker, *, grace: timedelta, parent: Parent | None = None) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        *,
+        grace: timedelta,
+        parent: Parent | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._worker = worker
         self._grace = grace.total_seconds()
         self._parent = parent
         self._quiet = False
-        self._requests = 0
+        self._requests = StopRequests(clock)
+        self._parents_requests = 0
         self._taken: dict[int, object] = {}
         self._late_code = _UNREACHABLE
         self.exit_code = 0
 
     def handle(self) -> None:
         """Install the signal handlers for the rest of this process."""
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in stop_signals():
             signal.signal(number, self._on_stop)
         signal.signal(signal.SIGUSR1, self._toggle_quiet)
         signal.signal(signal.SIGUSR2, self._dump)
@@ -69,13 +79,14 @@ class Signals:
         del frame
         # The parent decides when a child hurries. A terminal sends the same signal to parent and child, so a
         # signal to a child counts only once.
-        if self._parent is None:
-            self._requests += 1
-        self._ask(number, self._requests or 1)
+        if self._parent is not None:
+            self._ask(number, self._parents_requests or 1)
+        elif self._requests.add():
+            self._ask(number, self._requests.count)
 
     def _on_parent_stop(self, number: int) -> None:
-        self._requests += 1
-        self._ask(number, self._requests)
+        self._parents_requests += 1
+        self._ask(number, self._parents_requests)
 
     def _ask(self, number: int, times: int) -> None:
         token = object()

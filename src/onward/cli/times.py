@@ -19,7 +19,13 @@ def read_length(name: str, text: str) -> timedelta:
 
     number = text.replace(".", "", 1)
     value: Duration = float(text) if number.isascii() and number.isdecimal() else text
-    return duration(name, value)
+    try:
+        return duration(name, value)
+    except InvalidSetting:
+        sign = "; it can't be negative" if text.startswith("-") else ""
+        raise InvalidSetting(
+            f"{name} is {text!r:.80}; give a length of time such as 90s, 10m, 1h30m or 7d{sign}"
+        ) from None
 
 
 def to_length(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Self
 
-from onward.clients.binding import AsyncBinding, Bound
+from onward.clients.binding import AsyncBinding
+from onward.clients.bound import UNBOUND, Bound
 from onward.clients.failures.alerts import AsyncAlerts
 from onward.clients.failures.breakers import AsyncBreakers
 from onward.clients.failures.dead import AsyncDead
@@ -32,6 +33,7 @@ from onward.core.flows.flow import Flow
 from onward.core.inputs.checks import zoned
 from onward.core.jobs.actor import Actor, ActorLike
 from onward.core.jobs.job import Enqueued, NewJob
+from onward.core.jobs.scope import ALL
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.upkeep.maintenance import Plan
 from onward.operations.tenancy import check_org, check_project
@@ -47,12 +49,10 @@ class AsyncClient:
         *,
         store: AsyncStore | None = None,
         policies: Policies = DEFAULT_POLICIES,
+        bound: Bound = UNBOUND,
     ) -> None:
-        self._bind(AsyncBinding(store or open_async_store(url), policies))
-
-    def _bind(self, binding: AsyncBinding) -> None:
-        self._binding = binding
-        self._enqueuing = AsyncEnqueuing(binding)
+        self._binding = AsyncBinding(store or open_async_store(url), policies, bound)
+        self._enqueuing = AsyncEnqueuing(self._binding)
 
     async def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the job that holds its key."""
@@ -78,7 +78,7 @@ class AsyncClient:
 
     @property
     def org_id(self) -> str | None:
-        """The org to which this client is confined; None for a client of all orgs."""
+        """The org to which a call made here is confined, by the client or the code around; None for none."""
         return self._binding.org_id
 
     @property
@@ -95,8 +95,8 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the store; a client confined to an org leaves it open for the other clients."""
-        if self.org_id is None:
+        """Close the store; a client confined to an org or project leaves it open for the other clients."""
+        if self.bound.scope == ALL:
             await self.store.close()
 
     def within(self, tx: object) -> Self:
@@ -108,11 +108,11 @@ class AsyncClient:
 
     def for_org(self, org_id: str) -> Self:
         """Return this client confined to one org: jobs of other orgs, or of none, do not exist for it."""
-        check_org(org_id, self.org_id, self.policies)
+        check_org(org_id, self.bound.org_id, self.policies)
         return self._like(self._binding.having(org_id=org_id))
 
     def for_project(self, project_id: str) -> Self:
-        """Return this client bound to one project: what it enqueues belongs to that project."""
+        """Return this client confined to one project: other jobs do not exist for it."""
         check_project(project_id, self.bound.project_id)
         return self._like(self._binding.having(project_id=project_id))
 
@@ -244,7 +244,7 @@ class AsyncClient:
     @property
     def worker(self) -> AsyncWorkerClient:
         """What only workers do: hold a lease, claim jobs, and write their ends."""
-        return AsyncWorkerClient(self._binding)
+        return AsyncWorkerClient(self._binding.for_worker())
 
     @property
     def workers(self) -> AsyncWorkers:
@@ -253,5 +253,6 @@ class AsyncClient:
 
     def _like(self, binding: AsyncBinding) -> Self:
         made = object.__new__(type(self))
-        made._bind(binding)
+        made._binding = binding
+        made._enqueuing = self._enqueuing.bound_to(binding)
         return made

@@ -36,7 +36,7 @@ _MISTAKES_NUMBERS_FOR_NAMES = (3, 12) <= sys.version_info < (3, 12, 4)
 # Parameters that any statement may use and that a client always sets; defaults for a statement without a
 # client.
 UNSAID: Mapping[str, Scalar] = {
-    "only_org": None, "audited": 2, "now": None, "actor_type": None, "actor_id": None,
+    "only_org": None, "only_project": None, "audited": 2, "now": None, "actor_type": None, "actor_id": None,
 }  # fmt: skip
 
 

@@ -29,7 +29,7 @@ _SNOOZE_SECONDS = 5.0
 # A round is followed by a pause as long as the round; nine times as long while other jobs are ready.
 _BUSY_PAUSE = 9
 _LEAST_PAUSE = 0.01
-_LOWEST_PRIORITY = 10
+_PRIORITY = 10
 
 
 def built_in(clients: Clients) -> dict[str, Handler]:
@@ -43,7 +43,7 @@ def built_in(clients: Clients) -> dict[str, Handler]:
         async with clients.open_async() as client:
             return await check_up(client)
 
-    options: Defaults = {"category": "maintenance", "queue": Q_ONWARD, "priority": _LOWEST_PRIORITY}
+    options: Defaults = {"category": "maintenance", "queue": Q_ONWARD, "priority": _PRIORITY}
     made = [define(prune, clients, {**options, "name": PRUNE})]
     made.append(define(checkup, clients, {**options, "name": CHECKUP}))
     return {one.name: one.handler for one in made}

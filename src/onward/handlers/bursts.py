@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from onward.core.inputs.checks import span
-from onward.core.inputs.duration import duration
+from onward.core.inputs.duration import duration, written
 from onward.core.jobs.job import NewJob
 from onward.core.jobs.keys import subject_key, type_key
 from onward.core.policy.policies import Policies
@@ -37,8 +37,8 @@ class Burst(msgspec.Struct, frozen=True):
             raise InvalidJob("debounce and throttle are both set; give one of them")
         if self.debounce_max is not None and (self.debounce is None or self.debounce_max < self.debounce):
             raise InvalidJob(
-                f"debounce_max is {self.debounce_max} and debounce is {self.debounce}; give debounce_max "
-                "only with debounce, and at least as long"
+                f"debounce_max is {written(self.debounce_max)} and debounce is {written(self.debounce)}; "
+                "give debounce_max only with debounce, and at least as long"
             )
 
     def applied(self, new: NewJob, policies: Policies) -> NewJob:

@@ -86,5 +86,4 @@ def _job_type(name: Any, job: Any, jobs: Mapping[str, JobType[..., Any]]) -> Job
 
 
 def _new(request: Request, payload: dict[str, Any], policies: Policies) -> NewJob:
-    # A deadline counts from each occurrence, and each job's key comes from its occurrence.
-    return replace(request, allowed=None, key_of=None).build(payload, policies)
+    return request.for_runs().build(payload, policies)

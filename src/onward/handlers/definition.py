@@ -15,6 +15,7 @@ from onward.core.jobs.job import NewJob
 from onward.core.jobs.job_types import DeclaredJobType
 from onward.core.limits.limit import add_limit, read_limit
 from onward.core.policy.built_in import BUILT_IN
+from onward.core.policy.category import DEFAULT_CATEGORY
 from onward.core.policy.policies import Policies
 from onward.core.schedules.schedule import NewSchedule
 from onward.core.secrets.secret_policy import Secrets
@@ -40,6 +41,7 @@ AnyJobFunction = JobFunction[..., Any, ..., Any]
 
 _EXECUTORS = ("async", "thread", "process")
 _MOST_MEMORY = 2**50
+_LAMBDA = (lambda: None).__name__
 
 
 class _Anything:
@@ -130,12 +132,9 @@ def define(
 ) -> AnyJobFunction:
     """Make a job type; raises InvalidSetting now for a job that could never run."""
     check_names("job()", options, Defaults.__annotations__)
-    if not inspect.isfunction(function):
-        raise InvalidSetting(f"{function!r:.80} is no function; put @app.job above a def or an async def")
-    name = options.get("name", function.__name__)
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidSetting(f"job type {name!r}: its function yields; return the result instead")
+    name = _name(function, options)
     executor = _executor(name, function, options.get("executor"))
+    memory = _memory(name, executor, options.get("memory"))
     signature = signature or Signature(function)
     check_usable(name, executor, list(signature.resources.values()))
     request = _request(name, options, signature, clients.policies)
@@ -147,9 +146,10 @@ def define(
         arguments=signature.arguments,
         template=request.new,
         reference=f"{function.__module__}:{function.__qualname__}",
+        fingerprint=signature.fingerprint,
         context=signature.context,
         resources=signature.resources,
-        memory=_memory(name, executor, options.get("memory")),
+        memory=memory,
         retry=options.get("retry"),
         actions=read_actions(name, options.get("audit_action")),
         secrets=_secrets(name, options),
@@ -168,7 +168,6 @@ def register(
     policies: Policies,
 ) -> None:
     """Add a job type; raise InvalidSetting if its name is taken."""
-    registry = policies.registry
     if job_type.name in BUILT_IN:
         raise InvalidSetting(f"{job_type.name!r} is a job type of Onward's own; give this one another name=")
     known = handlers.get(job_type.name)
@@ -177,22 +176,47 @@ def register(
             f"the job type {job_type.name!r} is defined already, by {known.reference}; "
             "give this one another name="
         )
-    if job_type.handler.limit is not None:
-        add_limit(registry.limits, job_type.handler.limit, job_type.name)
-    if job_type.handler.retry is not None:
-        policies.add_retry(job_type.name, job_type.handler.retry)
-    registry.job_types[job_type.name] = job_type.handler.declared
-    registry.checks[job_type.name] = job_type.handler.arguments
-    if job_type.handler.actions is not None:
-        registry.actions[job_type.name] = job_type.handler.actions
-    if job_type.handler.secrets is not None:
-        registry.secrets[job_type.name] = job_type.handler.secrets
+    _declare(job_type.handler, policies)
+    policies.registry.job_types[job_type.name] = job_type.known
     handlers[job_type.name] = job_type.handler
     jobs[job_type.name] = job_type
 
 
+def _name(function: Any, options: Defaults) -> str:
+    """Return the name of the job type; raise InvalidSetting for what can't be one."""
+    if not inspect.isfunction(function):
+        raise InvalidSetting(f"{function!r:.80} is no function; put @app.job above a def or an async def")
+    name = options.get("name", function.__name__)
+    if name == _LAMBDA:
+        raise InvalidSetting(
+            "a lambda has no name that its jobs could have; write it as a def, or name the job type: "
+            "@app.job(name='…')"
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidSetting(f"job type {name!r}: its function yields; return the result instead")
+    return name
+
+
+def _declare(handler: Handler, policies: Policies) -> None:
+    """Add to the policies of an application what a job type declares."""
+    name, registry = handler.job_type, policies.registry
+    if handler.limit is not None:
+        add_limit(registry.limits, handler.limit, name)
+    if handler.retry is not None:
+        policies.add_retry(name, handler.retry)
+    if handler.actions is not None:
+        registry.actions[name] = handler.actions
+    if handler.secrets is not None:
+        registry.secrets[name] = handler.secrets
+
+
 def _request(name: str, options: Defaults, signature: Signature, policies: Policies) -> Request:
-    new = NewJob(job_type=name, category=options.get("category", "default"), merge=options.get("coalesce"))
+    new = NewJob(
+        job_type=name,
+        category=options.get("category", DEFAULT_CATEGORY),
+        merge=options.get("coalesce"),
+        typed=True,
+    )
     declared = {key: value for key, value in options.items() if key in _REQUEST_OPTIONS}
     if new.merge is not None:
         declared.setdefault("on_conflict", "coalesce")
@@ -240,7 +264,7 @@ def _declared(
         name=name,
         purpose=purpose or None,
         queue=new.queue or policies.queue_of(name, new.category),
-        category=new.category,
+        category=new.category or DEFAULT_CATEGORY,
         created_by=options.get("created_by"),
         triggered_by=tuple(texts),
         enabled=options.get("enabled", True),

@@ -11,7 +11,8 @@ from uuid import UUID
 import msgspec
 
 from onward.core.flows.flow import Needs, OnFailure, check_needs
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.checks import not_negative
+from onward.core.inputs.duration import Duration
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import JobState, Merge, NewJob
 from onward.core.limits.limit import Limit, Per, limit_key
@@ -37,6 +38,13 @@ _UNCONVERTED = frozenset({
     "key", "org_id", "project_id", "request_id", "correlation_id", "subject", "traceparent", "parent_id",
     "queue", "max_attempts",
 })  # fmt: skip
+
+
+# Fields of a job that a job type may set for all its enqueues, besides what it makes of each payload.
+_DECLARED = (
+    "category", "queue", "priority", "max_attempts", "timeout", "deadline", "unique", "on_conflict",
+    "reset_from", "merge",
+)  # fmt: skip
 
 
 class Options(TypedDict, total=False):
@@ -155,11 +163,29 @@ class Request(msgspec.Struct, frozen=True):
 
     def build(self, payload: dict[str, Any], policies: Policies = DEFAULT_POLICIES) -> NewJob:
         """Return the job to be stored."""
-        if self.allowed is None:
-            new = msgspec.structs.replace(self.new, payload=payload)
-        else:
-            deadline = datetime.now(UTC) + self.allowed
-            new = msgspec.structs.replace(self.new, payload=payload, deadline=deadline)
+        return self._finished(msgspec.structs.replace(self.new, payload=payload), policies)
+
+    def for_runs(self) -> Request:
+        """Return this request for the runs of a schedule, whose keys and deadlines come from occurrences."""
+        return msgspec.structs.replace(self, allowed=None, key_of=None)
+
+    def fill(self, new: NewJob, policies: Policies) -> NewJob:
+        """Return a job of this type that was made without it, its unset fields filled in."""
+        return self._finished(self.fill_fields(new), policies)
+
+    def fill_fields(self, new: NewJob) -> NewJob:
+        """Return the job with the type's own fields where it has none; without a key, deadline or limit."""
+        unset = {
+            name: value
+            for name in _DECLARED
+            if getattr(new, name) is None and (value := getattr(self.new, name)) is not None
+        }
+        return msgspec.structs.replace(new, typed=True, **unset)
+
+    def _finished(self, new: NewJob, policies: Policies) -> NewJob:
+        """Return the job with its deadline, key, burst and limit."""
+        if self.allowed is not None and new.deadline is None:
+            new = msgspec.structs.replace(new, deadline=datetime.now(UTC) + self.allowed)
         keyed = self.key_of is not None and new.key is None
         if not keyed and self.limit is None:
             return new if self.burst is None else self.burst.applied(new, policies)
@@ -171,7 +197,7 @@ class Request(msgspec.Struct, frozen=True):
             new = msgspec.structs.replace(new, unique=self.key_of.lifetime(new, policies))
         if self.burst is not None:
             new = self.burst.applied(new, policies)
-        if self.limit is None:
+        if self.limit is None or new.limit_key is not None:
             return new
         return msgspec.structs.replace(new, limit_key=limit_key(self.limit, new))
 
@@ -201,13 +227,13 @@ def check_names(where: str, names: Collection[str], known: Collection[str]) -> N
 def _deadline(value: datetime | Duration | None) -> tuple[timedelta | None, datetime | None]:
     if value is None or isinstance(value, datetime):
         return None, value
-    return duration("deadline", value, error=InvalidJob), None
+    return not_negative("deadline", value, error=InvalidJob), None
 
 
 def _span(name: str, value: Any) -> timedelta | str | None:
     if value is None or (name == "unique" and value in ("active", "forever")):
         return cast("str | None", value)
-    return duration(name, value, error=InvalidJob)
+    return not_negative(name, value, error=InvalidJob)
 
 
 def _states(value: object) -> frozenset[JobState]:

@@ -30,10 +30,11 @@ A name, or a function that returns the job's provider, or None if it calls none.
 class Handler:
     """The function of a job type, and how to call it.
 
-    `arguments` checks a payload against the signature and returns keyword arguments. `context` is the name of
-    the parameter that takes the Context, `resources` are those of the parameters that take resources.
-    `declared` is what the code says of the job type. `reference` is `module:qualname`, by which another
-    process finds the job type. `load` imports a function that is not imported yet, and returns its handler.
+    `arguments` checks a payload against the signature and returns keyword arguments; `fingerprint` tells
+    signatures apart, and is None until the function is imported. `context` is the name of the parameter that
+    takes the Context, `resources` are those of the parameters that take resources. `declared` is what the
+    code says of the job type. `reference` is `module:qualname`, by which another process finds the job type.
+    `load` imports a function that is not imported yet, and returns its handler.
     """
 
     job_type: str
@@ -42,6 +43,7 @@ class Handler:
     arguments: Callable[[Mapping[str, Any]], dict[str, Any]]
     template: NewJob
     reference: str
+    fingerprint: str | None
     declared: DeclaredJobType
     context: str | None = None
     memory: int | None = None

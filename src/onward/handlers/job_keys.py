@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.duration import Duration, duration, written
 from onward.core.jobs.job import NewJob
 from onward.core.jobs.keys import (
     bucket_start,
@@ -18,6 +18,7 @@ from onward.core.jobs.keys import (
     template_fields,
 )
 from onward.core.policy.category import Lifetime
+from onward.core.policy.derived_keys import due, lifetime_past
 from onward.core.policy.policies import Policies
 from onward.core.secrets.names import is_secret_name
 from onward.errors import InvalidJob, InvalidSetting
@@ -46,30 +47,21 @@ class NotificationKeys:
     recipient: str
     template: str | None
     length: timedelta
-    defaults: Mapping[str, Any]
+    signature: Signature
 
     def __call__(self, new: NewJob) -> str:
         """Return the key of one notification."""
-        arguments = {**self.defaults, **new.payload}
+        arguments = self.signature.effective(new.payload)
         kind = new.job_type if self.template is None else _text(new, self.template, arguments)
         recipient = _text(new, self.recipient, arguments)
-        return notification_key(new.org_id, recipient, kind, new.payload, self._start(new, datetime.now(UTC)))
+        start = bucket_start(due(new, datetime.now(UTC)), self.length)
+        return notification_key(new.org_id, recipient, kind, arguments, start)
 
     def lifetime(self, new: NewJob, policies: Policies) -> Lifetime | None:
-        """Return how long a key is held: at least to the end of its bucket.
-
-        An explicit `unique` of the enqueue is kept, and so is a longer lifetime of the category. A shorter
-        lifetime would let a notification be sent again in the same bucket.
-        """
-        usual = policies.category(new.category).key_lifetime or "active"
-        if new.unique is not None or usual == "forever":
-            return new.unique
+        """Return how long a key is held: at least to the end of its bucket."""
         now = datetime.now(UTC)
-        least = self._start(new, now) + self.length - now
-        return None if isinstance(usual, timedelta) and usual >= least else max(least, timedelta())
-
-    def _start(self, new: NewJob, now: datetime) -> datetime:
-        return bucket_start(new.run_at or now + (new.delay or timedelta()), self.length)
+        end = bucket_start(due(new, now), self.length) + self.length
+        return lifetime_past(end, new, policies, now)
 
 
 def key_maker(name: str, options: Mapping[str, Any], signature: Signature) -> KeyMaker | None:
@@ -89,15 +81,16 @@ def key_maker(name: str, options: Mapping[str, Any], signature: Signature) -> Ke
         _refuse_secrets(name, "notification_key", (notification.recipient, notification.template), options)
         return maker
     if options.get("unique") is not None:
-        return lambda new: job_key(new.job_type, new.org_id, new.project_id, new.payload)
+        return lambda new: job_key(new.job_type, new.org_id, new.project_id, signature.effective(new.payload))
     return None
 
 
 def _of_template(name: str, template: object, signature: Signature) -> KeyMaker:
     if not isinstance(template, str) or not template:
         raise InvalidSetting(f"job type {name!r}: key is {template!r:.80}; give a text such as 'sync_{{id}}'")
-    defaults = {field: _argument(name, "key", field, signature) for field in template_fields(template)}
-    return lambda new: key_from_template(template, {**defaults, **new.payload})
+    for field in template_fields(template):
+        _check_argument(name, "key", field, signature)
+    return lambda new: key_from_template(template, signature.effective(new.payload))
 
 
 def _of_notification(name: str, declared: object, signature: Signature) -> KeyMaker:
@@ -108,26 +101,21 @@ def _of_notification(name: str, declared: object, signature: Signature) -> KeyMa
     recipient, template = declared.recipient, declared.template
     length = duration("bucket", declared.bucket)
     if length < timedelta(seconds=1):
-        raise InvalidSetting(f"job type {name!r}: bucket is {declared.bucket!r}; give a second or more")
-    defaults = {
-        field: _argument(name, "notification_key", field, signature)
-        for field in (recipient, template)
-        if field is not None
-    }
+        raise InvalidSetting(
+            f"job type {name!r}: bucket is {written(declared.bucket)}; give a second or more"
+        )
+    for field in (recipient, template):
+        if field is not None:
+            _check_argument(name, "notification_key", field, signature)
+    return NotificationKeys(recipient, template, length, signature)
 
-    return NotificationKeys(recipient, template, length, defaults)
 
-
-def _argument(name: str, option: str, field: str, signature: Signature) -> Any:
-    """Return the default of an argument that a key uses, or None if it has none.
-
-    Raise InvalidSetting for an unknown argument.
-    """
-    if field not in signature.defaults and not signature.open:
-        near = get_close_matches(field, signature.defaults, 1)
+def _check_argument(name: str, option: str, field: str, signature: Signature) -> None:
+    """Raise InvalidSetting if a key uses an argument that does not exist."""
+    if field not in signature.names and not signature.open:
+        near = get_close_matches(field, signature.names, 1)
         advice = f'Did you mean "{near[0]}"?' if near else f"It is {signature.text}."
         raise InvalidSetting(f'job type {name!r}: {option} needs "{field}", which is no argument. {advice}')
-    return signature.defaults.get(field)
 
 
 def _refuse_secrets(name: str, option: str, fields: Iterable[str | None], options: Mapping[str, Any]) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 from uuid import UUID
 
 from onward.core.jobs.job import Enqueued, NewJob
-from onward.errors import StoreError
+from onward.core.jobs.job_types import DeclaredJobType
+from onward.core.jobs.payload import require_arguments
+from onward.core.policy.policies import Policies
+from onward.core.secrets.redaction import redact_text
+from onward.errors import InvalidArguments, StoreError
 from onward.handlers.clients import Clients
 from onward.handlers.enqueue_options import Options, Request
 from onward.handlers.handler import Handler
@@ -24,8 +31,45 @@ S = TypeVar("S")
 
 log = get_logger("onward.enqueue")
 
+_OF_CELERY = {"delay", "apply_async"}
+
 NO_JOB = "00000000-0000-7000-8000-000000000000"
 """The id in the handle of a best-effort job that could not be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredType:
+    """A job type as clients know it, by its name: it fills in jobs that were made without it."""
+
+    signature: Signature
+    request: Request
+    policies: Policies
+    declared: DeclaredJobType
+
+    def check(self, payload: Mapping[str, Any]) -> None:
+        """Raise InvalidArguments for a payload that the handler's signature does not accept."""
+        self.signature.arguments(payload)
+
+    def effective(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments with which a payload takes effect, as JSON values, defaults filled in."""
+        return self.signature.effective(payload)
+
+    def fill(self, new: NewJob) -> NewJob:
+        """Return a checked job of this type, its unset fields filled in as an enqueue of the type would."""
+        self._check(new)
+        return self.request.fill(new, self.policies)
+
+    def fill_run(self, new: NewJob) -> tuple[NewJob, timedelta | None]:
+        """Return the same for the runs of a schedule, which have own keys and deadlines.
+
+        The second value is the time from a run to its deadline.
+        """
+        self._check(new)
+        return self.request.for_runs().fill(new, self.policies), self.request.allowed
+
+    def _check(self, new: NewJob) -> None:
+        require_arguments(new.payload)
+        self.check(new.payload)
 
 
 class JobType(Generic[P, R]):
@@ -40,6 +84,17 @@ class JobType(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<job type {self.name}: {self._signature.text}>"
+
+    if not TYPE_CHECKING:  # else type checkers would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, with the fix for the names that Celery has."""
+            if name in _OF_CELERY:
+                raise AttributeError(
+                    f"a job type has no .{name}(); enqueue a job by .enqueue(…), with options by "
+                    ".using(delay='5m', priority=3).enqueue(…)"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def using(self, **options: Unpack[Options]) -> JobType[P, R]:
         """Return the same job type with options for its enqueues."""
@@ -80,7 +135,22 @@ class JobType(Generic[P, R]):
         return handle_of(job_id, self.clients)
 
     def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
-        return self._request.build(self._signature.payload(args, kwargs), self.clients.policies)
+        try:
+            payload = self._signature.payload(args, kwargs)
+        except InvalidArguments as error:
+            raise self._advised(error, kwargs) from None
+        return self._request.build(payload, self.clients.policies)
+
+    def _advised(self, error: InvalidArguments, kwargs: dict[str, Any]) -> InvalidArguments:
+        """Return the error, with the call to make instead where an option was given as an argument."""
+        misplaced = kwargs.keys() & Options.__annotations__.keys() - set(self._signature.names)
+        if not misplaced:
+            return error
+        options = ", ".join(
+            f"{name}={redact_text(repr(value)):.40}" for name, value in kwargs.items() if name in misplaced
+        )
+        named = " and ".join(sorted(misplaced)) + (" is an option" if len(misplaced) == 1 else " are options")
+        return InvalidArguments(f"{error}\n  {named} of the enqueue: .using({options}).enqueue(…)")
 
     def _forgone(self, new: NewJob, error: StoreError) -> Enqueued:
         """Go on without a job of a best-effort category, so that its caller does not fail with it."""
@@ -103,6 +173,11 @@ class JobFunction(JobType[P, R], Generic[Q, S, P, R]):
         # First: it copies the function's attributes, which could overwrite ours if it came later.
         update_wrapper(self, handler.function)
         super().__init__(handler, signature, clients, request)
+
+    @property
+    def known(self) -> DeclaredType:
+        """What clients know of this job type."""
+        return DeclaredType(self._signature, self._request, self.clients.policies, self.handler.declared)
 
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> S:
         """Run the function itself; the caller passes a Context if it takes one."""

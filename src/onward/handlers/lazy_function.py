@@ -82,11 +82,18 @@ class LazySignature(Signature):
         self._real: Signature | None = None
         self._unchecked = self.arguments
         self.arguments = self._arguments
+        # The real one is not known, so no other declaration of the job type differs from it.
+        self.fingerprint = None
 
     def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Bind a call's arguments, checked if the module was imported, and return them as JSON values."""
         real = self._known()
         return super().payload(args, kwargs) if real is None else real.payload(args, kwargs)
+
+    def effective(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a payload as it takes effect; the defaults are known once the module was imported."""
+        real = self._known()
+        return super().effective(payload) if real is None else real.effective(payload)
 
     def _arguments(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         real = self._known()

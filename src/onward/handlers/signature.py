@@ -5,6 +5,8 @@ An enqueue checks a call just as the worker will, so a job that was accepted can
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -13,20 +15,22 @@ from typing import Any
 
 import msgspec
 
+from onward.core.jobs.payload import encode
+from onward.core.policy.category import MAX_PAYLOAD_BYTES
 from onward.core.secrets.redaction import REDACTION, redact_text
-from onward.errors import InvalidArguments, InvalidSetting
+from onward.errors import InvalidArguments, InvalidSetting, PayloadRejected
 from onward.handlers.parameters import Parameters, read_parameters
 
 # Types that are JSON values without conversion. Most arguments are, so they skip it.
 _PLAIN = frozenset({str, int, bool, type(None)})
 _PLACE = re.compile(r" - at `\$\.?(.*)`$", re.DOTALL)
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class Signature:
     """The arguments of one function; `context` is the name of the parameter that takes the Context.
 
-    `defaults` has every argument, with None for an argument without a default. An `open` signature accepts
-    any other argument too.
+    `names` are the arguments. An `open` signature accepts any other argument too.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -35,9 +39,14 @@ class Signature:
         self.context = read.context
         self.resources = read.resources
         self.text = f"{self.name}{read.shown}"
-        self.defaults = {p.name: None if p.default is p.empty else p.default for p in read.parameters}
         self.open = read.open
-        self._names = list(self.defaults)
+        self.fingerprint: str | None = _fingerprint(read)
+        self.names = [p.name for p in read.parameters]
+        self._defaults = {
+            p.name: default
+            for p in read.parameters
+            if p.default is not p.empty and (default := _stored(p.default)) is not msgspec.UNSET
+        }
         self._positional = [p.name for p in read.parameters if p.kind is not p.KEYWORD_ONLY]
         self._required = [p.name for p in read.parameters if p.default is p.empty]
         self._form = _form(self.name, read)
@@ -47,11 +56,11 @@ class Signature:
 
     def _choose(self) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
         """Return the cheapest way from a payload to arguments: a worker takes it for every job."""
-        if not self._names:
+        if not self.names:
             return dict if self.open else self._nothing
         if self.open:
             return lambda payload: {**payload, **self._converted(payload)}
-        if len(self._required) < len(self._names) or self._hooks:
+        if len(self._required) < len(self.names) or self._hooks:
             return self._converted
         return self._all
 
@@ -61,11 +70,26 @@ class Signature:
         if not _PLAIN.issuperset(map(type, arguments.values())):
             try:
                 payload = msgspec.to_builtins(arguments, str_keys=True, enc_hook=_dumped)
-            except (TypeError, ValueError, OverflowError, RecursionError):
+                payload = {name: _listed(value) for name, value in payload.items()}
+            except RecursionError:
+                raise _too_deep(arguments) from None
+            except (TypeError, ValueError, OverflowError):
                 raise self._unstorable(arguments) from None
-            payload = {name: _listed(value) for name, value in payload.items()}
         self._check(payload)
         return payload
+
+    def effective(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a payload as it takes effect, as JSON values: as the handler gets it, with all defaults.
+
+        A default that can't be written as JSON is left out.
+        """
+        try:
+            arguments = _convert(payload, self._form, **self._hooks)
+            _set_defaults(arguments)
+            converted = _stored(arguments)
+        except (msgspec.ValidationError, RecursionError):
+            converted = {}
+        return {**self._defaults, **payload, **({} if converted is msgspec.UNSET else converted)}
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         most = len(self._positional)
@@ -84,12 +108,16 @@ class Signature:
             return _convert(payload, self._form)
         except msgspec.ValidationError as error:
             raise self._explained(payload, error) from None
+        except RecursionError:
+            raise _too_deep(payload) from None
 
     def _converted(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         try:
             arguments = _asdict(_convert(payload, self._form, **self._hooks))
         except msgspec.ValidationError as error:
             raise self._explained(payload, error) from None
+        except RecursionError:
+            raise _too_deep(payload) from None
         if len(payload) == len(arguments) and not self.open:
             return arguments
         # Unset arguments are left to the function: their defaults need not be JSON.
@@ -102,7 +130,7 @@ class Signature:
 
     def _explained(self, payload: Mapping[str, Any], error: Exception) -> InvalidArguments:
         if not self.open:
-            for name in payload.keys() - set(self._names):
+            for name in payload.keys() - set(self.names):
                 return self._unknown(name)
         for name in self._required:
             if name not in payload:
@@ -115,7 +143,7 @@ class Signature:
         return self._refused(f'argument "{place[1] if place else ""}": {message[:1].lower()}{message[1:]}')
 
     def _unknown(self, name: str) -> InvalidArguments:
-        near = get_close_matches(name, self._names, 1)
+        near = get_close_matches(name, self.names, 1)
         advice = f' Did you mean "{near[0]}"?' if near else ""
         return self._refused(f'has no argument "{name}".{advice}')
 
@@ -124,7 +152,7 @@ class Signature:
         for name, value in arguments.items():
             try:
                 msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped)
-            except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 return self._refused(f'argument "{name}" can\'t be stored as JSON: {redact_text(str(error))}')
         return self._refused("was given arguments that can't be stored as JSON")
 
@@ -134,6 +162,15 @@ class Signature:
 
 _convert = msgspec.convert
 _asdict = msgspec.structs.asdict
+
+
+def _too_deep(arguments: Mapping[str, Any]) -> PayloadRejected:
+    """Return the error for arguments that are nested too deep, or contain themselves, with the place."""
+    try:
+        encode(arguments, limit=MAX_PAYLOAD_BYTES)
+    except PayloadRejected as error:
+        return error
+    return PayloadRejected("payload is nested too deep; flatten it")
 
 
 def _form(name: str, read: Parameters) -> type[msgspec.Struct]:
@@ -147,6 +184,43 @@ def _form(name: str, read: Parameters) -> type[msgspec.Struct]:
         return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=not read.open)
     except (TypeError, ValueError) as error:
         raise InvalidSetting(f"{name}(): its parameters can't be read from a payload: {error}") from None
+
+
+def _set_defaults(value: Any) -> None:
+    """Set the defaults of all dataclasses in a value: a conversion leaves them to the class."""
+    if isinstance(value, dict):
+        for member in value.values():
+            _set_defaults(member)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            _set_defaults(item)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            member = getattr(value, field.name)
+            object.__setattr__(value, field.name, member)
+            _set_defaults(member)
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            _set_defaults(getattr(value, name))
+
+
+def _stored(value: Any) -> Any:
+    """Return a value as JSON values, a set in a fixed order; UNSET for a value that can't be written so."""
+    try:
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped, order="deterministic")
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return msgspec.UNSET
+
+
+def _fingerprint(read: Parameters) -> str:
+    """Return a digest of names and types, which says nothing of the values of defaults."""
+    shown = sorted(
+        f"{p.name}: {inspect.formatannotation(p.annotation)}{'' if p.default is p.empty else ' = …'}"
+        for p in read.parameters
+    )
+    # The address of an object in a type differs from process to process.
+    text = _ADDRESS.sub("", ", ".join([*shown, "**"] if read.open else shown))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _dumped(value: Any) -> Any:

@@ -1,12 +1,12 @@
-"""What a client that is confined to one org may do: only what is listed here, and only to that org.
+"""What a client that is confined to one org or project may do: only what is listed here, and only there.
 
-SQL narrows what is read and changed, by `:only_org`. This module refuses statements that concern all orgs,
-and those that would write a job into another org.
+SQL narrows what is read and changed, by `:only_org` and `:only_project`. This module refuses statements that
+concern all orgs, and those that would write a job into another org or project.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -14,6 +14,7 @@ from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import NewJob
+from onward.core.jobs.scope import Scope
 from onward.core.policy.policies import Policies
 from onward.errors import InvalidSetting, NotAllowed
 from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json
@@ -125,11 +126,11 @@ def check_org(org_id: str, confined_to: str | None, policies: Policies) -> None:
         raise _other_org(org_id, str(confined_to))
 
 
-def check_project(project_id: str, bound_to: str | None) -> None:
-    """Refuse an invalid project id, and any project but the one to which the client is bound."""
+def check_project(project_id: str, confined_to: str | None) -> None:
+    """Refuse an invalid project id, and any project but the one to which the client is confined."""
     check_text("project_id", project_id, longest=LONGEST["project_id"])
-    if bound_to not in {None, project_id}:
-        raise _other_project(project_id, str(bound_to))
+    if confined_to not in {None, project_id}:
+        raise _other_project(project_id, str(confined_to))
 
 
 def set_org(org_id: str | None, *, local: bool = True) -> Operation[None]:
@@ -160,44 +161,58 @@ def in_org(
     return [_placed(new, org, project, actor) if isinstance(new, NewJob) else new for new in jobs]
 
 
-def check_confined(statements: Sequence[Statement], org: str) -> Operation[None]:
-    """Refuse statements that a client of this org may not run; reads the orgs of the parents of new jobs."""
+def check_confined(statements: Sequence[Statement], scope: Scope) -> Operation[None]:
+    """Refuse statements that a client of this scope may not run; reads the parents of new jobs."""
     parents: set[JobId] = set()
     for statement in statements:
         if statement.name not in OF_ONE_ORG:
-            raise not_allowed("this operation concerns all orgs", org)
+            raise not_allowed("this operation concerns all orgs", scope)
         params = statement.params
-        if statement.name in _CONTROLS and (params["scope"], params["name"]) != ("org", org):
+        if statement.name in _CONTROLS and not _is_own_pause(params, scope):
             what = f"{params['scope']} {params['name']!r}" if params["name"] else f"the {params['scope']}"
-            raise not_allowed(f"pausing or resuming {what} concerns more than one org", org)
+            reach = "one org" if scope.project_id is None else "one project"
+            raise not_allowed(f"pausing or resuming {what} concerns more than {reach}", scope)
         # `changes` are for the jobs that hold the keys of new jobs.
         for rows in (params.get("jobs"), params.get("changes")):
             if isinstance(rows, Rows):
-                if strange := _column(rows, "org_id") - {org}:
-                    raise _other_org(strange.pop(), org)
+                _check_rows(rows, scope)
                 parents |= {str(parent) for parent in _column(rows, "parent_id") - {None}}
     if parents:
         found = yield Statement("get_jobs", {"ids": as_json(sorted(parents))})
         # A parent of another org and a parent that does not exist get the same answer, so that nothing leaks.
         if missing := sorted(parents - {row[0] for row in found}):
             raise NotAllowed(
-                f"parent_id {missing[0]} is no job of org {org!r}, so nothing was stored; "
-                "give the id of a job of this org"
+                f"parent_id {missing[0]} is no job of {scope}, so nothing was stored; "
+                "give the id of a job that is"
             )
 
 
-def not_allowed(what: str, org: str) -> NotAllowed:
+def not_allowed(what: str, scope: Scope) -> NotAllowed:
     """Return the error for something that a confined client may not do."""
     return NotAllowed(
-        f"{what}, and this client is confined to org {org!r}; use the client on which for_org() was called"
+        f"{what}, and this client is confined to {scope}; use a client of all orgs, outside of a handler "
+        "and of app.context(org_id=…)"
     )
+
+
+def _is_own_pause(params: Mapping[str, Scalar | Rows], scope: Scope) -> bool:
+    """Whether a pause is that of the one org of a client; a project is a part of its org, and has none."""
+    own = scope.project_id is None and scope.org_id is not None
+    return own and (params["scope"], params["name"]) == ("org", scope.org_id)
+
+
+def _check_rows(rows: Rows, scope: Scope) -> None:
+    if scope.org_id is not None and (strange := _column(rows, "org_id") - {scope.org_id}):
+        raise _other_org(strange.pop(), scope.org_id)
+    if scope.project_id is not None and (strange := _column(rows, "project_id") - {scope.project_id}):
+        raise _other_project(strange.pop(), scope.project_id)
 
 
 def _placed(new: NewJob, org: str | None, project: str | None, actor: Actor | None) -> NewJob:
     if org is not None and new.org_id not in {None, org}:
         raise _other_org(new.org_id, org)
     if project is not None and new.project_id not in {None, project}:
-        raise _other_project(str(new.project_id), project)
+        raise _other_project(new.project_id, project)
     filled: dict[str, str | None] = {"org_id": org or new.org_id, "project_id": project or new.project_id}
     # Type and id identify an actor only together, so both are filled in or neither.
     if actor is not None and new.actor_type is None and new.actor_id is None:
@@ -220,8 +235,8 @@ def _other_org(other: Scalar, org: str) -> NotAllowed:
     )
 
 
-def _other_project(other: str, project: str) -> NotAllowed:
+def _other_project(other: Scalar, project: str) -> NotAllowed:
     return NotAllowed(
-        f"project_id is {other!r:.80}, and this client is bound to project {project!r}; "
+        f"project_id is {other!r:.80}, and this client is confined to project {project!r}; "
         "leave it out, or use a client of that project"
     )

@@ -14,6 +14,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from unicodedata import normalize
 from urllib.parse import quote, urlsplit
 
+from onward.core.inputs.plain_text import kind_of
 from onward.errors import InvalidSetting
 
 Address = IPv4Address | IPv6Address
@@ -59,7 +60,7 @@ class Target:
 def target_of(url: str, *, allow_http: bool = False, allow_private: bool = False) -> Target:
     """Return the parts of a URL; raise InvalidSetting, without showing it, if no alert may be sent there."""
     if not isinstance(url, str):
-        raise InvalidSetting(f"the URL of a sink is a {type(url).__name__}; give https://…")
+        raise InvalidSetting(f"the URL of a sink is {kind_of(url)}; give https://…")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

@@ -9,7 +9,7 @@ import time
 import msgspec
 
 from onward.core.failures.alert import Alert
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.duration import Duration, duration, written
 from onward.errors import InvalidSetting
 from onward.sinks.guard import target_of
 from onward.sinks.posting import post
@@ -70,7 +70,7 @@ def seconds_of(timeout: Duration) -> float:
     seconds = duration("timeout", timeout).total_seconds()
     if not 0 < seconds <= _LONGEST:
         raise InvalidSetting(
-            f"timeout is {timeout!r:.80}; give more than nothing, and at most {_LONGEST:g} s"
+            f"timeout is {written(timeout)}; give more than nothing, and at most {_LONGEST:g} s"
         )
     return seconds
 

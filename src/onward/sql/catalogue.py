@@ -2,8 +2,8 @@
 
 A name in `portable/` serves both databases unless the database's own folder overrides it. `:name::type` is
 a parameter, `{name}` a table, `{+name}` a fragment; `TYPES` and `MACROS` are the whole difference in
-dialect. Every statement may also use `:only_org::text`, the org to which its client is confined (null:
-none), and `:audited::int`, the level of the audit (0 off, 1 ends, 2 full).
+dialect. Every statement may also use `:only_org::text` and `:only_project::text`, to which its client is
+confined (null: to none), and `:audited::int`, the level of the audit (0 off, 1 ends, 2 full).
 
 On PostgreSQL a name is one statement: one round trip, and one atomic change even outside a transaction. The
 text after `-- early` is a second form, for a caller that runs it in a transaction of its own and then waits
@@ -76,14 +76,20 @@ TYPES: dict[Database, dict[str, str]] = {
 _AS_ARRAYS = {"ids_set": "CAST((SELECT CAST({} AS uuid[])) AS uuid[])"}
 
 # `{micros(x)}` reads an instant as microseconds, `{instant(x)}` is the reverse, `{later(t, x)}` adds them.
+# `{scope(t)}` keeps the rows of a table that are of the client's org and project, as `{+in_scope}` does.
+_SCOPE = (
+    "(:only_org::text IS NULL OR {0}.org_id = :only_org::text) "
+    "AND (:only_project::text IS NULL OR {0}.project_id = :only_project::text)"
+)
 MACROS: dict[Database, dict[str, str]] = {
     "postgres": {
+        "scope": _SCOPE,
         "micros": "CAST(date_part('epoch', {0}) * 1000000 AS bigint)",
         "instant": "timestamptz 'epoch' + {0} * interval '1 microsecond'",
         "later": "{0} + {1} * interval '1 microsecond'",
         "text": "CAST({0} AS text)",
     },
-    "sqlite": {"micros": "{0}", "instant": "{0}", "later": "{0} + {1}", "text": "{0}"},
+    "sqlite": {"scope": _SCOPE, "micros": "{0}", "instant": "{0}", "later": "{0} + {1}", "text": "{0}"},
 }
 
 _PARAMETERS = {"uuid": "id", "text": "text", "jsonb": "json", "float8": "float"}
@@ -102,7 +108,7 @@ _STEADY = re.compile(r"^-- plan: steady$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*--.*\n?", re.MULTILINE)
 _FRAGMENT = re.compile(r"\{\+(\w+)\}")
 _COLUMNS = re.compile(r"\{(job_columns|carried) ?(\w*)\}")
-_MACRO = re.compile(r"\{(micros|instant|later|text)\((.*?)\)\}")
+_MACRO = re.compile(r"\{(micros|instant|later|text|scope)\((.*?)\)\}")
 _ROWS = re.compile(r":(\w+)::rows\(([^)]*)\)")
 _PARAM = re.compile(r"(?<![:\w]):(\w+(?:\.\w+)?)(?:::(\w+))?")
 _QUOTED = re.compile(r"('[^']*')")

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
-from urllib.parse import unquote, urlsplit
 
+from onward.core.policy.application import schema_of
 from onward.core.upkeep.maintenance import Plan
 from onward.errors import InvalidSetting, MissingExtra
 from onward.operations.statement import Operation
 from onward.sql.catalogue import Database
 from onward.stores.sqlite.sqlite_store import AsyncSqliteStore, SqliteStore, check_no_row_security
+from onward.stores.urls import read_url
 from onward.stores.wakeups import SqliteWakeups, Wakeups
 
-__all__ = ["AsyncStore", "Store", "open_async_store", "open_store", "open_wakeups"]
-
-DEFAULT_URL = "sqlite:///onward.db"
+__all__ = ["AsyncStore", "Store", "chosen_name", "open_async_store", "open_store", "open_wakeups"]
 
 # On SQLite a worker writes hundreds of rows that no caller waits for, so it lets waiting writers go first.
 _WORKERS_PATIENCE = 0.1
@@ -121,16 +118,17 @@ class AsyncStore(Protocol):
 
 
 def open_store(
-    url: str | None = None, *, schema: str = "onward", steady: bool = False, row_security: bool = False
+    url: str | None = None, *, schema: str | None = None, steady: bool = False, row_security: bool = False
 ) -> Store:
     """Open the database of `url`, of ONWARD_URL, or ./onward.db; connect on first use.
 
-    `schema` is the schema of the tables on PostgreSQL and the prefix of their names on SQLite. A `steady`
-    store is for a worker: statements that it repeats are planned once. With `row_security`, the store sets
-    the org of each operation in PostgreSQL.
+    `schema` is the schema of the tables on PostgreSQL and the prefix of their names on SQLite; else that of
+    the application that ONWARD_NAME names. A `steady` store is for a worker: statements that it repeats are
+    planned once. With `row_security`, the store sets the org of each operation in PostgreSQL.
     """
-    url = _chosen(url)
-    if path := _sqlite_path(url):
+    url, path = read_url(url)
+    schema = _schema(schema)
+    if path is not None:
         check_no_row_security(enable=row_security)
         return SqliteStore(path, prefix=f"{schema}_")
     _require_psycopg()
@@ -140,11 +138,12 @@ def open_store(
 
 
 def open_async_store(
-    url: str | None = None, *, schema: str = "onward", steady: bool = False, row_security: bool = False
+    url: str | None = None, *, schema: str | None = None, steady: bool = False, row_security: bool = False
 ) -> AsyncStore:
     """Open the database of `url`, of ONWARD_URL, or ./onward.db for async callers; connect on first use."""
-    url = _chosen(url)
-    if path := _sqlite_path(url):
+    url, path = read_url(url)
+    schema = _schema(schema)
+    if path is not None:
         check_no_row_security(enable=row_security)
         return AsyncSqliteStore(path, prefix=f"{schema}_", patience=_WORKERS_PATIENCE if steady else 0.0)
     _require_psycopg()
@@ -169,44 +168,13 @@ def open_wakeups(store: AsyncStore) -> Wakeups:
     return PostgresWakeups(store.url, store.prefix.rstrip("."))
 
 
-def _chosen(url: str | None) -> str:
-    if url is not None and (not isinstance(url, str) or not url):
-        raise InvalidSetting(f"url is {url!r}; give sqlite:///file.db or postgresql://…, or leave it out")
-    return url or os.environ.get("ONWARD_URL") or DEFAULT_URL
+def chosen_name() -> str | None:
+    """Return the name of the application that the environment gives, if any."""
+    return os.environ.get("ONWARD_NAME") or None
 
 
-def _sqlite_path(url: str) -> Path | None:
-    """Return the file that a URL names, or None if it names a PostgreSQL database."""
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise InvalidSetting(f"url {_masked(url)!r}: {error}") from None
-    if parts.scheme in {"postgresql", "postgres"}:
-        return None
-    if parts.scheme.startswith("postgresql+"):
-        raise InvalidSetting(
-            f"url {_masked(url)!r} names an SQLAlchemy driver; remove +… and give postgresql://…"
-        )
-    if parts.scheme == "sqlite" and (parts.query or parts.fragment):
-        raise InvalidSetting(
-            f"url {_masked(url)!r} has options after the file name, but SQLite URLs take none; "
-            "remove ?… and #…"
-        )
-    if parts.scheme != "sqlite" or parts.netloc:
-        raise InvalidSetting(
-            f"url {_masked(url)!r}: give sqlite:///file.db, sqlite:////absolute/file.db or postgresql://…"
-        )
-    path = unquote(parts.path).removeprefix("/")
-    if path in {"", ":memory:"}:
-        raise InvalidSetting(
-            f"url {url!r} names no file; jobs must outlive the process, so give sqlite:///file.db"
-        )
-    return Path(path)
-
-
-def _masked(url: str) -> str:
-    """Return a URL without its credentials and options; works on a URL that can't be parsed."""
-    return re.sub(r"//.*@", "//***@", url, flags=re.DOTALL).partition("?")[0]
+def _schema(chosen: str | None) -> str:
+    return schema_of(chosen_name()) if chosen is None else chosen
 
 
 def _require_psycopg() -> None:

@@ -9,7 +9,10 @@ import traceback
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
+import msgspec
+
 from onward.core.jobs.job_types import described
+from onward.core.policy.application import DeclaredTypes
 from onward.core.policy.built_in import BUILT_IN
 from onward.handlers.handler import Handler
 from onward.worker.attempts.attempt import Running
@@ -19,10 +22,15 @@ Kind = Literal["worker", "tick"]
 
 
 def about(
-    handlers: Mapping[str, Handler], queues: Mapping[str, int | None] | None, concurrency: int, kind: Kind
+    handlers: Mapping[str, Handler],
+    queues: Mapping[str, int | None] | None,
+    concurrency: int,
+    kind: Kind,
+    declared: DeclaredTypes,
 ) -> dict[str, Any]:
     """Return where a worker runs and what it serves."""
     return {
+        **msgspec.structs.asdict(declared),
         "kind": kind,
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -37,6 +45,19 @@ def about(
             name for name, handler in handlers.items() if handler.schedule is not None or name in BUILT_IN
         ),
     }
+
+
+def declared_types(handlers: Mapping[str, Handler], application: str) -> DeclaredTypes:
+    """Return what an application declares; the built-in job types are not its own.
+
+    A handler that is not imported yet has no fingerprint, so it differs from no other.
+    """
+    signatures = {
+        name: handler.fingerprint
+        for name, handler in handlers.items()
+        if name not in BUILT_IN and handler.fingerprint is not None
+    }
+    return DeclaredTypes(application, signatures)
 
 
 def describe(worker_id: str, runs: Collection[Running], waiting: int) -> str:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from onward.core.inputs.duration import duration
 from onward.errors import StoreUnreachable
 from onward.logs import get_logger
-from onward.worker.hook_calls import call_stop_hooks
+from onward.worker.description import Kind
+from onward.worker.hooks.hook_calls import call_stop_hooks
 from onward.worker.options import WorkerSettings
 from onward.worker.parts import Parts
 from onward.worker.stopping import Stopping
 
 log = get_logger("onward.worker")
 
+# How long handlers may take to stop before their jobs are given back without them; a tick is soon over.
+_STOP_SECONDS: Mapping[Kind, float] = {"worker": 2.0, "tick": 0.2}
 _WRITE_SECONDS = 2.0
 _CLOSE_SECONDS = 0.5
 _ALERT_SECONDS = 5.0
@@ -29,6 +33,10 @@ class Ending:
         self._parts = parts
         self._settings = settings
         self._stopping = stopping
+        self._stop_seconds = _STOP_SECONDS[settings.kind]
+        most = settings.max_time
+        seconds = math.inf if most is None else duration("max_time", most).total_seconds()
+        self._over_at = time.monotonic() + seconds
 
     async def wait(self, loops: Sequence[asyncio.Task[None]]) -> None:
         """Wait until the worker should end.
@@ -36,8 +44,7 @@ class Ending:
         Re-raise the error of a failed loop, without which jobs would wait unnoticed.
         """
         over = [asyncio.create_task(self._stopping.finish.wait()), asyncio.create_task(self._worked_off())]
-        most = self._settings.max_time
-        seconds = None if most is None else duration("max_time", most).total_seconds()
+        seconds = None if self._settings.max_time is None else _left(self._over_at)
         try:
             done, _ = await asyncio.wait(
                 {*over, *loops[1:]}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
@@ -72,18 +79,27 @@ class Ending:
         parts.claimer.close()
         if parts.breakers is not None:
             parts.breakers.give_back()
-        await asyncio.wait({claiming}, timeout=_left(until))
+        # Not less: the jobs of a claim whose answer comes later would be rescued, which burns an attempt.
+        await asyncio.wait({claiming}, timeout=max(_left(until), self._stop_seconds))
         parts.held.release()
         resting = parts.held.resting
         await _wait_for(resting, _left(until), stopping.release)
         if not resting.is_set():
             log.warning("giving back what still runs (jobs: %s)", parts.buffer.running)
             parts.executor.running.cancel_all("shutdown")
-            await _wait_for(resting, 2.0, stopping.abandon)
-            parts.executor.running.abandon_all()
-            await asyncio.sleep(0)
+            await _wait_for(resting, self._stop_seconds, stopping.abandon)
+            await self._abandon()
         if not stopping.abandon.is_set():
             await self._write(max(_left(until), _WRITE_SECONDS))
+
+    async def _abandon(self) -> None:
+        """Release the jobs of handlers that were cancelled and run on; their results will be refused."""
+        parts = self._parts
+        if stuck := parts.executor.running.abandon_all():
+            parts.finisher.add_all(stuck)
+            await asyncio.sleep(0)
+        else:
+            await _wait_for(parts.held.resting, self._stop_seconds, self._stopping.abandon)
 
     async def _write(self, seconds: float) -> None:
         """Wait for the last writes; raise StoreUnreachable if the database is away."""
@@ -101,8 +117,8 @@ class Ending:
             if not ready.done() or ready.exception() is not None:
                 ready.cancel()
                 raise StoreUnreachable("stopped while its database was away; nothing was left to write")
-        elif self._settings.drain:
-            await parts.alerter.finish(_ALERT_SECONDS)
+        elif self._settings.drain and (left := _left(self._over_at)):
+            await parts.alerter.finish(min(_ALERT_SECONDS, left))
 
     async def close(self, loops: Sequence[asyncio.Task[None]]) -> None:
         """End the loops, and close the parts."""
@@ -118,7 +134,7 @@ class Ending:
         parts = self._parts
         if loops and not self._settings.drain and not self._stopping.abandon.is_set():
             await call_stop_hooks(self._settings.on_stop)
-        await parts.executor.close()
+        await parts.executor.close(min(self._settings.timings.stop, self._stop_seconds))
         if parts.breakers is not None:
             await parts.breakers.close()
         with suppress(TimeoutError):

@@ -18,7 +18,7 @@ from onward.worker.claiming.buffer import Buffer
 from onward.worker.claiming.claimer import Claimer
 from onward.worker.claiming.exclusions import Exclusions
 from onward.worker.claiming.throughput import Pace
-from onward.worker.description import about
+from onward.worker.description import about, declared_types
 from onward.worker.finishing.finisher import Finisher
 from onward.worker.held_jobs import HeldJobs
 from onward.worker.loops.admitter import Admitter
@@ -48,7 +48,7 @@ class Parts:
     ) -> None:
         self._settings = settings
         queues, concurrency = settings.queues, settings.concurrency
-        self.client = client = clients.open_async(steady=True)
+        self.client = client = clients.open_async(for_worker=True)
         self.outage = outage = Outage()
         self.wakeups = open_wakeups(client.store)
         self.pace, self.buffer = Pace(time.monotonic(), concurrency), Buffer(concurrency, queues)
@@ -56,15 +56,15 @@ class Parts:
             handlers, clients.policies, client, lambda: self.keeper.worker_id,
             patience=settings.timings.provider,
         )  # fmt: skip
-        self.exclusions = Exclusions(self.breakers)
+        self.exclusions = Exclusions(self.breakers, None if settings.types is None else frozenset(handlers))
         self.held = held = HeldJobs(self.buffer, self.exclusions, self.pace, tally, settings.on_end)
         self.admitter = Admitter(client, outage)
         self.scheduler = Scheduler(client, handlers, drain=settings.drain)
         self.due_poll = DuePoll(client, outage, self.scheduler.known)
         self.executor = held.executor = Executor(
             handlers, clients, self.buffer, held.ended,
-            concurrency=concurrency, patience=settings.timings.stop, authorize=settings.authorize,
-            around=settings.around, breakers=self.breakers,
+            client=client, concurrency=concurrency, patience=settings.timings.stop,
+            authorize=settings.authorize, around=settings.around, breakers=self.breakers,
         )  # fmt: skip
         self.reporter = Reporter(client, outage, self.executor.running)
         self.finisher = held.finisher = Finisher(
@@ -81,9 +81,10 @@ class Parts:
 
     def _new_keeper(self, handlers: Mapping[str, Handler], clients: Clients) -> Keeper:
         settings = self._settings
-        info = about(handlers, settings.queues, settings.concurrency, settings.kind)
+        self._declared = declared_types(handlers, clients.application or "")
+        info = about(handlers, settings.queues, settings.concurrency, settings.kind, self._declared)
         return Keeper(
-            clients.open(steady=True), self.outage, lease=duration("lease", settings.lease),
+            clients.open(for_worker=True), self.outage, lease=duration("lease", settings.lease),
             info=info, on_instructions=self._update, lost=self.held.lose,
             blocking=self.executor.running.blocking, registered=settings.on_registered,
         )  # fmt: skip
@@ -99,8 +100,12 @@ class Parts:
         )  # fmt: skip
 
     async def start(self) -> list[asyncio.Task[None]]:
-        """Register the worker, declare what its code defines, and start the loops; the claimer is first."""
+        """Register the worker, declare what its code defines, and start the loops; the claimer is first.
+
+        Raises InvalidSetting if another application declares one of the job types otherwise.
+        """
         await self.keeper.start()
+        await self.client.worker.check_declared(self.keeper.worker_id, self._declared)
         if self.client.policies.registry.queues:
             await self.client.worker.declare_queues()
         await self.scheduler.begin(self.claimer.add_ready, self._settings.on_start)

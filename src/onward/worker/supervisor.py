@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from onward.logs import get_logger
+from onward.worker.stopping import StopRequests, stop_signals
 
 _FD = "ONWARD_PARENT_FD"
 _REGISTERED = "registered "
@@ -30,7 +31,7 @@ _ABANDON_AFTER = 3
 _GIVE_BACK_WITHIN = 5.0
 
 # From harmless to grave; a code that is not listed is graver than all of these.
-_GRAVITY = (0, 6, 130, 143, 5, 2)
+_GRAVITY = (0, 6, 129, 130, 143, 5, 2)
 
 _log = get_logger("onward.supervisor")
 
@@ -166,6 +167,7 @@ class Supervisor:
         *,
         give_back: Callable[[str, str], int],
         kill_after: float = 2.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._command = command
         self._processes = processes
@@ -173,6 +175,7 @@ class Supervisor:
         self._kill_after = kill_after
         self.children: dict[int, Child] = {}
         self._stops = 0
+        self._requests = StopRequests(clock)
         self._stopping = asyncio.Event()
         self._quiet = False
         self._ever_ready = False
@@ -183,8 +186,7 @@ class Supervisor:
         """Run until every child has ended for good; return the gravest of their exit codes."""
         loop = asyncio.get_running_loop()
         handled = {
-            signal.SIGTERM: self.stop,
-            signal.SIGINT: self.stop,
+            **dict.fromkeys(stop_signals(), self._on_stop),
             signal.SIGUSR1: self._toggle_quiet,
             signal.SIGUSR2: self._pass_on,
         }
@@ -209,6 +211,10 @@ class Supervisor:
             child.stop(number)
         if self._stops == _ABANDON_AFTER:
             asyncio.get_running_loop().call_later(self._kill_after, self._pass_on, signal.SIGKILL)
+
+    def _on_stop(self, number: signal.Signals) -> None:
+        if self._requests.add():
+            self.stop(number)
 
     def _toggle_quiet(self, number: signal.Signals) -> None:
         self._quiet = not self._quiet

@@ -9,6 +9,7 @@ from typing import Self, Unpack
 
 from onward.handlers.clients import Clients
 from onward.handlers.handler import Handler
+from onward.origin import APPLICATION
 from onward.worker.description import describe
 from onward.worker.ending import Ending
 from onward.worker.options import WorkerOptions, WorkerSettings
@@ -27,7 +28,7 @@ class Worker:
         self, handlers: Mapping[str, Handler], clients: Clients, **options: Unpack[WorkerOptions]
     ) -> None:
         self._settings = WorkerSettings(**options)
-        self._handlers = handlers
+        self._handlers = self._settings.served(handlers)
         self._clients = clients
         self._quiet = False
         self._stopping = Stopping()
@@ -83,6 +84,7 @@ class Worker:
     async def run(self) -> Tally:
         """Work until stopped or drained, or until `max_jobs` or `max_time` is reached; return the counts."""
         self._stopping.begin()
+        APPLICATION.set(self._clients.policies)
         self.parts = Parts(self._handlers, self._clients, self._settings, self._stopping, self.tally)
         self._apply_quiet()
         ending = Ending(self.parts, self._settings, self._stopping)

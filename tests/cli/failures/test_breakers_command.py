@@ -27,7 +27,7 @@ def test_breakers_are_listed_for_people_and_for_programs(onward, client):
     client.acting_as("user:ada").breakers.open("mail", reason="their maintenance")
     crm, mail = onward("breakers", "list").out.splitlines()
     assert crm.startswith("crm  open  until 20")
-    assert crm.endswith("3 counted  3 answers in a row pushed back, the last with status 503")
+    assert crm.endswith("3 counted  3 jobs in a row were pushed back, the last with status 503")
     assert mail == "mail  open  by hand  user:ada  their maintenance"
     shown = json.loads(onward("breakers", "list", "--json").out)["items"]
     assert [(one["name"], one["state"], one["forced"]) for one in shown] == [

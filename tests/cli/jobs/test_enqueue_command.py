@@ -8,7 +8,7 @@ import pytest
 
 from onward import Client, JobState
 from onward.cli.times import read_instant, read_length
-from onward.cli.work.worker import parse_queues
+from onward.cli.work.worker import parse_queues, parse_types
 from onward.errors import InvalidSetting
 from onward.results import Job
 from tests.cli.program import Program
@@ -46,6 +46,47 @@ def test_words_are_converted_by_the_signature_and_the_id_is_printed(onward, app)
     assert job.payload == {"booking_id": 42, "to": "42"}
     assert (job.queue, job.max_attempts) == ("q:notifications", 10)
     assert job.deadline is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--unique", "7d"), "--unique says how long a key holds, but the job has none; give --key too"),
+        (("--unique", "7x"), "--unique is '7x'; give a length of time such as 90s, 10m, 1h30m or 7d"),
+        (
+            ("--delay=-5s",),
+            "--delay is '-5s'; give a length of time such as 90s, 10m, 1h30m or 7d; it can't be",
+        ),
+        (("--actor", "ada"), "'ada' names no actor; give type:id, such as user:42"),
+    ],
+)
+def test_a_wrong_option_is_explained_in_the_words_of_the_command_line(onward, app, options, message):
+    ran = onward("enqueue", "fails", *options)
+    assert ran.code == 2
+    assert message in ran.err
+    assert "timedelta" not in ran.err
+    with Client("sqlite:///jobs.db") as client:
+        client.migrate()
+        assert not client.jobs.list()
+
+
+def test_a_key_of_the_job_type_is_held_as_long_as_the_option_says(onward, folder):
+    keyed = "@app.job(key='only:{n}')\ndef keyed(n: int) -> None: ...\n"
+    (folder / "app.py").write_text(f"{APP}\n{keyed}")
+    assert onward("enqueue", "keyed", "n=1", "--unique", "7d").code == 0
+    assert stored().key == "only:1"
+
+
+def test_a_job_type_that_no_running_worker_knows_is_noted_where_there_is_no_app(onward, folder):
+    with Client() as client:
+        client.migrate()
+        assert "note" not in onward("enqueue", "send").err, "no worker runs yet"
+        client.worker.register("w1", lease="1h", info={"job_types": ["send", "tidy"]})
+        ran = onward("enqueue", "sned")
+        assert ran.code == 0
+        note = 'note: no worker that runs now knows the job type "sned"; did you mean "send"?'
+        assert ran.err.splitlines()[-1] == note
+        assert "note" not in onward("enqueue", "send").err
 
 
 def test_an_app_that_asks_for_it_is_told_who_enqueues(onward, folder):  # S4-21
@@ -104,12 +145,12 @@ def test_options_reach_the_job(onward, app):
         "--org",
         "acme",
     ]
-    options = ["--key", "k", "--unique", "active", "--max-attempts", "7", "--delay", "1h", "--json"]
+    options = ["--key", "k", "--unique", "active", "--max-attempts", "7", "--delay", "30m", "--json"]
     ran = onward("enqueue", "send_confirmation", *arguments, *options)
     job = stored()
     assert json.loads(ran.out) == {"id": job.id, "state": "scheduled", "created": True, "change": None}
     assert (job.priority, job.queue, job.org_id, job.key, job.max_attempts) == (1, "q:x", "acme", "k", 7)
-    assert timedelta(minutes=59) < job.run_at - datetime.now(UTC) <= timedelta(hours=1)
+    assert timedelta(minutes=29) < job.run_at - datetime.now(UTC) <= timedelta(minutes=30)
 
     again = onward("enqueue", "send_confirmation", *arguments, *options[:4])
     assert again.out == f"{job.id}  scheduled   (it holds the key already)\n"
@@ -213,3 +254,10 @@ def test_times_are_read_as_people_write_them():
     assert read_length("--grace", "1h30m") == timedelta(minutes=90)
     assert read_instant("--at", "2026-01-31T18:00+01:00") == datetime(2026, 1, 31, 17, tzinfo=UTC)
     assert read_instant("--at", "2026-01-31").tzinfo is not None
+
+
+def test_job_types_are_read_from_a_list():  # R13, S1-15
+    assert parse_types([]) is None
+    assert parse_types(["mail.send, report", "clean"]) == ["mail.send", "report", "clean"]
+    with pytest.raises(InvalidSetting, match=r"--types 'mail,': give job types"):
+        parse_types(["mail,"])

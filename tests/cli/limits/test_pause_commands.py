@@ -54,6 +54,7 @@ def test_the_state_of_the_gate_is_told(onward, client):
     ],
 )
 def test_a_queue_an_org_or_a_job_type_is_paused_and_resumed(onward, client, words, scope, name):
+    client.enqueue(NewJob(job_type="t", queue="q:mail", org_id="acme"))
     assert onward("queues", "pause", *words, "--reason", "slow").err == f"{name} is paused\n"
     [pause] = client.gate.status().pauses
     assert (pause.scope, pause.name, pause.reason, pause.actor_type) == (scope, name, "slow", "cli")
@@ -62,6 +63,61 @@ def test_a_queue_an_org_or_a_job_type_is_paused_and_resumed(onward, client, word
     assert onward("queues", "resume", *words, "--actor", "user:ada").err == f"{name} goes on\n"
     assert client.gate.status().pauses == frozenset()
     assert onward("queues", "resume", *words).err == f"{name} was not paused\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (["q:mial"], "no job type, job or worker has the queue 'q:mial'; did you mean \"q:mail\"?"),
+        (["q:exprots"], "no job type, job or worker has the queue 'q:exprots'; did you mean \"q:exports\"?"),
+        (["%"], "no job type, job or worker has the queue '%' (--force takes it all the same)"),
+        (["--org", "acmee"], "no job has the org 'acmee'; did you mean \"acme\"?"),
+        (["--job-type", "sent"], "no job or worker has the job type 'sent'; did you mean \"send\"?"),
+        (["--job-type", "deplyo"], "no job or worker has the job type 'deplyo'; did you mean \"deploy\"?"),
+    ],
+)
+def test_what_does_not_exist_is_paused_only_by_force(onward, client, folder, words, missing):
+    (folder / "app.py").write_text(
+        "from onward import Onward\napp = Onward()\n@app.job\ndef deploy() -> None: ...\n"
+    )
+    client.enqueue(NewJob(job_type="send", queue="q:mail", org_id="acme"))
+    refused = onward("queues", "pause", *words, "--reason", "slow")
+    assert refused.code == 2
+    assert missing in refused.err
+    assert client.gate.status().pauses == frozenset()
+    assert onward("queues", "pause", *words, "--reason", "slow", "--force").code == 0
+    [pause] = client.gate.status().pauses
+    assert pause.name == words[-1]
+    assert onward("queues", "pause", *words, "--reason", "other").code == 0, "it is paused, so it is known"
+
+
+def test_a_queue_that_only_a_worker_serves_exists(onward, client):
+    client.worker.register("w1", lease="30s", info={"queues": {"q:rare": None}})
+    assert onward("queues", "pause", "q:rare", "--reason", "slow").code == 0
+    assert onward("queues", "limit", "q:rare", "--concurrency", "1", "--reason", "slow").code == 0
+    ran = onward("queues", "limit", "q:rear", "--concurrency", "1", "--reason", "slow")
+    assert (ran.code, 'did you mean "q:rare"?' in ran.err) == (2, True)
+
+
+def test_the_end_of_a_pause_that_there_is_not_names_the_nearest(onward, client):
+    client.queues.pause("q:exports", reason="slow")
+    ran = onward("queues", "resume", "q:exprots")
+    assert ran.err == 'q:exprots was not paused; did you mean "q:exports"?\n'
+
+
+def test_where_there_is_nothing_to_list_the_next_command_is_named(onward, client):
+    ran = onward("queues", "list")
+    assert (ran.code, ran.out) == (0, "")
+    assert (
+        ran.err == "no job waits or runs, and nothing is paused; onward enqueue JOB puts a job into a queue\n"
+    )
+
+
+@pytest.mark.parametrize("words", [["queues", "limit", "q:default"], ["limits", "set", "crm"]])
+def test_a_bound_that_is_missing_is_named_as_an_option(onward, client, words):
+    ran = onward(*words, "--reason", "slow")
+    assert ran.code == 2
+    assert "no bound was given; give --concurrency, --rate or --burst" in ran.err
 
 
 @pytest.mark.parametrize("words", [[], ["q:mail", "--org", "acme"], ["--org", "acme", "--job-type", "t"]])
@@ -125,6 +181,7 @@ def test_an_app_that_can_not_be_imported_stops_no_operator_who_names_the_databas
 
 
 def test_a_queue_is_bounded_and_reset(onward, client):
+    client.queues.limit("q:mail", concurrency=5, reason="so that it exists")
     ran = onward("queues", "limit", "q:mail", "--concurrency", "2", "--rate", "10/1m", "--reason", "slow")
     assert (ran.code, ran.err) == (0, "q:mail  at most 2 at once, at most 10/1m\n")
     policy = client.queues.get("q:mail").policy
@@ -144,6 +201,6 @@ def test_a_queue_is_bounded_and_reset(onward, client):
 def test_a_bound_that_is_none_is_refused(onward, client):
     ran = onward("queues", "limit", "q:mail", "--concurrency", "many", "--reason", "r")
     assert ran.code != 0
-    assert "concurrency is 'many'" in ran.err
+    assert "--concurrency is 'many'; give a whole number, or none" in ran.err
     assert onward("queues", "limit", "q:mail", "--reason", "r").code != 0
     assert not client.queues.list()

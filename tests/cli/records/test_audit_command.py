@@ -49,6 +49,17 @@ def test_the_audit_is_exported_as_json_lines_oldest_first(onward, lines):
     assert onward("audit", "export", "--since", "tomorrow").code == 2
 
 
+def test_a_job_is_named_by_the_beginning_of_its_id(onward, lines):
+    [newest] = json.loads(onward("audit", "list", "--limit", "1", "--json").out)["items"]
+    job_id = newest["job_id"]
+    ids = {json.loads(line)["job_id"] for line in onward("audit", "export").out.splitlines()}
+    length = next(n for n in range(1, 36) if sum(str(one).startswith(job_id[:n]) for one in ids) == 1)
+    ran = onward("audit", "list", "--job", job_id[:length], "--json")
+    assert [record["job_id"] for record in json.loads(ran.out)["items"]] == [job_id]
+    missing = onward("audit", "list", "--job", "ffff")
+    assert (missing.code, "no job begins with 'ffff'" in missing.err) == (3, True)
+
+
 def test_an_intact_audit_ends_with_0_and_prints_its_head(onward, lines):
     ran = onward("audit", "verify")
     assert (ran.code, ran.err) == (0, f"intact: {lines} links\n")

@@ -17,7 +17,7 @@ def test_a_database_is_planned_checked_and_migrated(onward, url):
     check = onward("migrate", "--check", "--url", url)
     assert check.code == 5
     assert check.err.startswith("error ON-DB-001: ")
-    assert check.err.endswith("  on the command line: onward migrate\n")
+    assert check.err.endswith("; run onward migrate, or client.migrate()\n")
     plan = onward("migrate", "--plan", "--url", url)
     assert plan.out.startswith("-- migration 0001: first_schema\n")
     assert "\nCREATE SCHEMA IF NOT EXISTS onward;\n" in plan.out
@@ -34,10 +34,10 @@ def test_a_database_is_planned_checked_and_migrated(onward, url):
 
 def test_a_worker_without_tables_is_told_the_command_that_makes_them(onward, folder, url, monkeypatch):
     monkeypatch.setenv("ONWARD_URL", url)
-    (folder / "app.py").write_text("from onward import Onward\napp = Onward('sqlite:///other.db')\n")
+    (folder / "app.py").write_text("from onward import Onward\napp = Onward()\n")
     ran = onward("worker", "app:app", "--drain")
     assert ran.code == 5
-    assert ran.err.endswith("  on the command line: onward migrate\n")
+    assert ran.err.endswith("; run onward migrate, or client.migrate()\n")
 
 
 def test_the_database_of_the_app_is_the_one_that_is_migrated(onward, folder):

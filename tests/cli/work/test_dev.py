@@ -42,6 +42,26 @@ def test_it_makes_its_database_runs_jobs_and_starts_again_with_changed_code(fold
     assert dev.output.count("dev mode") == 1
 
 
+def test_a_failed_attempt_is_shown_once_with_its_traceback(folder):
+    (folder / "app.py").write_text(
+        APP
+        + """
+@app.job(max_attempts=2)
+def fails() -> None:
+    raise LookupError("nobody home")
+"""
+    )
+    with Program(folder, "dev", "app:app") as dev, Client() as client:
+        dev.wait_for("ready in ")
+        job_id = client.enqueue(NewJob(job_type="fails", max_attempts=2)).id
+        dev.wait_for(f"✗ fails {job_id} attempt 1/2 LookupError: nobody home → retryable, next try in ")
+        dev.wait_for("Traceback (most recent call last):")
+        assert "in fails" in dev.wait_for("app.py")
+        dev.send(signal.SIGINT)
+        assert dev.end() == 0
+    assert dev.output.count(f"fails {job_id}") == 1
+
+
 def test_code_that_can_not_be_imported_is_told_and_waited_for(folder):
     (folder / "app.py").write_text("from onward import Onward\napp = Onwart()\n")
     with Program(folder, "dev", "app:app") as dev:

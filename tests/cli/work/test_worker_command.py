@@ -11,6 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from onward import Client, JobState, NewJob
+from onward.worker.stopping import StopRequests
 from tests.cli.program import Program
 from tests.postgres import fresh_database
 
@@ -88,8 +89,25 @@ def test_a_dead_job_makes_a_drain_end_with_6_and_is_told_in_one_line_without_its
     assert any(
         line.endswith("ValueError: bad card number → attempts exhausted, dead letter") for line in told
     )
+    # What ends a job is worth its traceback, once.
+    assert worker.output.count("Traceback (most recent call last)") == 2
+    assert worker.output.count('    raise Unrecoverable("no such account")') == 1
     assert "s3cret" not in worker.output
     assert "\x1b" not in worker.output
+
+
+@pytest.mark.parametrize(("asked", "tracebacks"), [("info", 0), ("debug", 1), ("error", 0)])
+def test_an_attempt_that_is_tried_again_is_one_line_with_its_place(folder, jobs, asked, tracebacks):
+    job_id = put(jobs, "fails", max_attempts=2)
+    with Program(folder, "worker", "app:app", "--drain", "--log-level", asked) as worker:
+        assert worker.end() == 0
+    lines = [line.partition(" ")[2] for line in worker.lines if "ValueError: bad card number → " in line]
+    if asked == "info":
+        [line] = lines
+        assert line.startswith(f"✗ fails {job_id} attempt 1/2 ValueError: bad card number → retryable, next")
+        assert line.endswith(" (app.py:30)")
+    assert len(lines) == (asked != "error")
+    assert worker.output.count("Traceback (most recent call last)") == tracebacks
 
 
 def test_it_ends_after_so_many_jobs(folder, jobs):
@@ -116,7 +134,7 @@ def test_a_queue_to_which_no_job_type_goes_is_noted(folder, jobs):
 
 
 # F09
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_one_signal_lets_short_jobs_end_and_gives_long_ones_back_unburnt(folder, jobs, number):
     long = put(jobs, "long")
     with Program(folder, "worker", "app:app", "--grace", "0.8") as worker:
@@ -138,7 +156,7 @@ def test_a_second_signal_gives_back_at_once_and_the_exit_code_names_it(folder, j
         worker.wait_for("began long")
         worker.send(signal.SIGTERM)
         worker.wait_for("stopping")
-        worker.send(signal.SIGINT)
+        worker.send_until(signal.SIGINT, "giving back")
         assert worker.end() == 130
     assert (jobs.jobs.get(job_id).state, jobs.jobs.get(job_id).attempt) == (JobState.QUEUED, 0)
     assert "Traceback" not in worker.output
@@ -150,8 +168,7 @@ def test_a_third_signal_ends_it_whatever_a_handler_does(folder, jobs, job_type):
     with Program(folder, "worker", "app:app") as worker:
         worker.wait_for(f"began {job_type}")
         for told in ("stopping", "giving back", "leaving"):
-            worker.send(signal.SIGTERM)
-            worker.wait_for(told)
+            worker.send_until(signal.SIGTERM, told)
         assert worker.end() == 143
     assert "Traceback" not in worker.output
 
@@ -192,7 +209,7 @@ def test_a_database_that_can_not_be_reached_ends_it_with_5_and_one_line(folder, 
 @pytest.fixture(params=["sqlite", "postgres"])
 def either(request, folder, worker_id):
     """A client on either database, which ONWARD_URL names for the programs that are started."""
-    (folder / "app.py").write_text(APP)
+    (folder / "app.py").write_text(APP.replace('Onward("sqlite:///jobs.db")', "Onward()"))
     with ExitStack() as stack:
         url = "sqlite:///either.db"
         if request.param == "postgres":
@@ -259,10 +276,46 @@ def test_a_second_signal_to_the_supervisor_makes_its_children_give_back_at_once(
         supervisor.wait_for("began long")
         supervisor.send(signal.SIGINT)
         supervisor.wait_for("stopping")
-        supervisor.send(signal.SIGINT)
+        supervisor.send_until(signal.SIGINT, "giving back")
         assert supervisor.end() == 130
     assert (jobs.jobs.get(job_id).state, jobs.jobs.get(job_id).attempt) == (JobState.QUEUED, 0)
     assert "Traceback" not in supervisor.output
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_closing_the_terminal_stops_it_like_term_and_burns_no_attempt(folder, jobs, processes):
+    job_id = put(jobs, "long")
+    with Program(folder, "worker", "app:app", "--processes", processes, "--grace", "0") as worker:
+        worker.wait_for("began long")
+        worker.send(signal.SIGHUP)
+        assert worker.end() == 0
+    assert (jobs.jobs.get(job_id).state, jobs.jobs.get(job_id).attempt) == (JobState.QUEUED, 0)
+
+
+def test_a_worker_that_was_started_with_nohup_outlives_its_terminal(folder, jobs):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        worker = Program(folder, "worker", "app:app")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with worker:
+        worker.wait_for("  worker ")
+        worker.send(signal.SIGHUP)
+        put(jobs, "long", payload={"name": "short"})
+        worker.wait_for("began short")
+        worker.send(signal.SIGTERM)
+        assert worker.end() == 0
+
+
+def test_signals_that_come_together_are_one_request_to_stop():
+    now = [100.0]
+    requests = StopRequests(lambda: now[0])
+    counted = []
+    for at in (100.0, 100.000_004, 100.2, 100.31, 100.32, 100.7):
+        now[0] = at
+        counted.append(requests.add())
+    assert counted == [True, False, False, True, False, True]
+    assert requests.count == 3
 
 
 # F10

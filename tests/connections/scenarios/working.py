@@ -69,6 +69,16 @@ def jobs_are_claimed_in_order_and_succeed(go: Go) -> list[JobId]:
     return [low.id, old.id, urgent.id]
 
 
+def any_priority_from_minus_1000_to_1000_has_its_place(go: Go) -> list[JobId]:  # R3, S3-3
+    register(go)
+    levels = [1000, -1, 5, -1000, 0, 10, 1]
+    jobs = {level: put(go, priority=level).id for level in levels} | {5: put(go).id}
+    first = take(go, limit=1)
+    assert [(job.id, job.priority) for job in first] == [(jobs[-1000], -1000)]
+    assert [job.priority for job in take(go, limit=9)] == [-1, 0, 1, 5, 5, 10, 1000]
+    return list(jobs.values())
+
+
 def a_failed_job_is_retried_and_then_buried(go: Go) -> list[JobId]:  # S1-10, S1-13, S1-14, S3-8, S3-14
     register(go)
     job_id = put(go).id
@@ -92,7 +102,7 @@ def a_failed_job_is_retried_and_then_buried(go: Go) -> list[JobId]:  # S1-10, S1
     assert (past.attempt, past.lease, past.worker_id, past.outcome) == (1, 1, "w", "failed")
     assert (past.started_at, past.ended_at, past.error) == (NOW, NOW, boom)
     assert events(go, job_id) == [
-        "job.enqueued", "job.started", "job.failed", "job.started", "job.deadlettered",
+        "job.enqueued", "job.started", "job.failed", "job.started", "job.failed", "job.deadlettered",
     ]  # fmt: skip
     return [job_id]
 
@@ -234,6 +244,7 @@ def jobs_are_found_listed_and_counted(go: Go) -> list[JobId]:
 
 SCENARIOS: list[Callable[[Go], list[JobId]]] = [
     jobs_are_claimed_in_order_and_succeed,
+    any_priority_from_minus_1000_to_1000_has_its_place,
     a_failed_job_is_retried_and_then_buried,
     what_goes_back_unfinished_burns_no_attempt,
     a_stale_lease_is_refused,

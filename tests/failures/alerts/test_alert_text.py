@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from examples.categories import HUBSPOT
 from onward import Category, Client, Failed, InvalidSetting, Redaction, category
 from onward.core.failures.alert import (
     about_death,
@@ -19,10 +20,11 @@ from onward.core.failures.alert import (
 from onward.core.secrets.redaction import REDACTION
 from onward.core.upkeep.diagnosis import Finding
 from onward.core.work.error_record import ErrorRecord
+from tests.apps import with_categories
 from tests.failures.alerts.deaths import T, die, messages, ready
 from tests.failures.alerts.samples import alert
 
-SCOPES = "https://app.hubspot.com/private-apps/4711/scopes"
+SCOPES = "https://crm.example/apps/4711/scopes"
 MISSING_SCOPES = Failed(
     {
         "error_class": "MissingScopes",
@@ -37,21 +39,21 @@ MISSING_SCOPES = Failed(
 AWAY = Failed({"error_class": "ServerError", "message": "503 Service Unavailable"})
 
 UNRECOVERABLE_TEXT = """\
-integration_error: hubspot.sync_contact died: unrecoverable
-Job: {job} (hubspot.sync_contact)
+integration_error: crm.sync_contact died: unrecoverable
+Job: {job} (crm.sync_contact)
 Attempts: 1 of 6 (retries: 0)
 Last error: MissingScopes: 403: this app hasn't been granted crm.objects.contacts.write
 Reason: unrecoverable
 Hint: grant the missing scopes to the private app
-Link: https://app.hubspot.com/private-apps/4711/scopes
+Link: https://crm.example/apps/4711/scopes
 Manual intervention may be required.
 Next: onward dead show {group}
 Next: onward dead replay {group} --reason "…"
 Not again: onward alerts mute {group} --reason "…\""""
 
 EXHAUSTED_TEXT = """\
-integration_error: hubspot.sync_contact died: attempts exhausted
-Job: {job} (hubspot.sync_contact)
+integration_error: crm.sync_contact died: attempts exhausted
+Job: {job} (crm.sync_contact)
 Attempts: 6 of 6 (retries: 5)
 Last error: ServerError: 503 Service Unavailable
 Reason: attempts exhausted
@@ -61,8 +63,14 @@ Next: onward dead replay {group} --reason "…"
 Not again: onward alerts mute {group} --reason "…\""""
 
 
-def test_the_hubspot_preset_raises_integration_errors():
-    assert category("hubspot").alert == "integration_error"
+@pytest.fixture
+def client(client: Client) -> Client:
+    """An application with the categories of the examples."""
+    return with_categories(client)
+
+
+def test_the_jobs_of_an_integration_raise_integration_errors():
+    assert HUBSPOT.alert == "integration_error"
     assert category("default").alert == "job_dead"
     with pytest.raises(InvalidSetting, match="alert is 'what now'"):
         Category(name="mine", alert="what now")
@@ -71,7 +79,7 @@ def test_the_hubspot_preset_raises_integration_errors():
 def test_a_missing_scope_is_an_integration_error_with_a_link_to_the_scopes(client: Client):
     # S3-23, S3-30
     ready(client)
-    job = die(client, outcome=MISSING_SCOPES, job_type="hubspot.sync_contact", category="hubspot")
+    job = die(client, outcome=MISSING_SCOPES, job_type="crm.sync_contact", category="hubspot")
     client.at(T).worker.alerts.gather()
     [told] = messages(client)
     assert text_of(told) == UNRECOVERABLE_TEXT.format(job=job.id, group=told.fingerprint)
@@ -82,7 +90,7 @@ def test_after_the_last_retry_the_job_is_dead_and_somebody_is_told_of_its_retrie
     # S3-24, S3-27
     ready(client)
     now = T
-    die(client, outcome=AWAY, job_type="hubspot.sync_contact", category="hubspot")
+    die(client, outcome=AWAY, job_type="crm.sync_contact", category="hubspot")
     for _ in range(5):
         assert client.at(now).worker.alerts.gather() == 0, "it is tried again, and nobody has to know"
         now += timedelta(hours=2)
@@ -97,7 +105,7 @@ def test_after_the_last_retry_the_job_is_dead_and_somebody_is_told_of_its_retrie
 
 def test_several_are_told_in_one_text_with_their_count():
     several = alert(count=3, total=17)
-    assert heading(several) == "integration_error: hubspot.sync_contact died: unrecoverable (3 times)"
+    assert heading(several) == "integration_error: crm.sync_contact died: unrecoverable (3 times)"
     assert "Since 2026-05-01T12:00:00Z: 17 times" in text_of(several).splitlines()
 
 

@@ -74,7 +74,7 @@ def test_a_loopback_address_is_known_in_any_writing(host):
         ("https://example.com:99999/", "no URL"),
         ("https://[::1/", "no URL"),
         ("", "begins with ''"),
-        (7, "is a int"),
+        (7, "is an int"),
     ],
 )
 def test_a_url_that_makes_no_sense_is_refused_when_the_sink_is_defined(url, told):

@@ -147,7 +147,7 @@ def test_a_chat_is_sent_a_text_without_links_and_mentions(server):
     assert "&lt;!channel&gt; &amp; &lt;https://evil.example|here&gt;" in body["text"]
     assert "<" not in body["text"]
     assert "@everyone" not in body["text"]
-    assert body["text"].startswith("integration_error: hubspot.sync_contact died")
+    assert body["text"].startswith("integration_error: crm.sync_contact died")
     assert escaped("a@b") == "a@\u200bb"
     assert "](" not in escaped("![x](https://evil.example/seen.png)")
 

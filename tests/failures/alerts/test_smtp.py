@@ -30,7 +30,7 @@ def test_a_mail_has_the_alert_and_goes_to_all():
     assert mail.to == [f"TO:<{one}>" for one in OPS]
     assert mail.sender.startswith("FROM:<onward@example.com>")
     message = message_from_string(mail.text, policy=policy.default)
-    assert message["Subject"] == "[onward] integration_error: hubspot.sync_contact died: unrecoverable"
+    assert message["Subject"] == "[onward] integration_error: crm.sync_contact died: unrecoverable"
     assert message["Message-ID"] == "<d1f3a2b4c5d6.1@example.com>"
     assert message["Auto-Submitted"] == "auto-generated"
     assert "Hint: renew the scopes" in message.get_content()

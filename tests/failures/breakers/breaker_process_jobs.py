@@ -12,7 +12,7 @@ __all__ = ["app"]
 app = Onward(os.environ.get("ONWARD_URL"), schema=os.environ.get("BREAKERS_SCHEMA", "onward"))
 app.breaker(
     "crm",
-    failures=1,
+    failures=2,
     hold=os.environ.get("BREAKERS_HOLD", "20s"),
     patience=os.environ.get("BREAKERS_PATIENCE", "30s"),
 )

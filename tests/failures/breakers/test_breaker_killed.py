@@ -42,8 +42,10 @@ def worker(place: Place) -> Program:
 def test_when_the_worker_that_tries_is_killed_another_tries(place: Place, provider: Provider):
     hang = threading.Event()
     provider.status, provider.slow = 200, lambda: len(provider.calls) == 1 and hang.wait(20)
-    settings = BreakerSettings.of(failures=1, hold="0.1s")
-    place.client.worker.breakers.answered("crm", None, Answer(pushed_back=True), settings)
+    settings = BreakerSettings.of(failures=2, hold="0.1s")
+    for job_id in "ab":
+        answer = Answer(pushed_back=True, job_id=job_id)
+        place.client.worker.breakers.answered("crm", None, answer, settings)
     jobs = place.client.enqueue_many(process_jobs.call.build(url=provider.url) for _ in range(30))
     try:
         with worker(place) as first, worker(place) as second:

@@ -27,7 +27,7 @@ from onward.core.failures.breaker import (
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 NEW = Breaker(name="crm")
-BACK = Answer(pushed_back=True, status=429)
+BACK = Answer(pushed_back=True, status=429, job_id="other")
 GOOD = Answer(good=True)
 SETTINGS = DEFAULT_SETTINGS
 
@@ -38,16 +38,33 @@ def end_of(breaker: Breaker) -> datetime:
 
 
 def after(count: int, breaker: Breaker = NEW, answer: Answer = BACK) -> Breaker:
-    for _ in range(count):
-        breaker = answered(breaker, None, answer, SETTINGS, NOW)
+    for number in range(count):
+        breaker = answered(breaker, None, replace(answer, job_id=f"job{number}"), SETTINGS, NOW)
     return breaker
 
 
-def test_two_answers_that_push_back_hold_nothing_and_a_third_holds():
+def test_two_jobs_that_are_pushed_back_hold_nothing_and_a_third_holds():
     assert after(2).state == "closed"
     third = after(3)
     assert (third.state, third.until, third.opened_at) == ("open", NOW + 20 * SECOND, NOW)
-    assert third.reason == "3 answers in a row pushed back, the last with status 429"
+    assert third.reason == "3 jobs in a row were pushed back, the last with status 429"
+    assert third.failed_jobs == ("job0", "job1", "job2")
+
+
+def test_one_job_that_is_pushed_back_for_ever_opens_nothing():
+    breaker, at = NEW, NOW
+    for _ in range(50):
+        breaker = answered(breaker, None, BACK, SETTINGS, at)
+        at += 7 * SECOND
+    assert (breaker.state, breaker.failures, breaker.failed_jobs) == ("closed", 1, ("other",))
+
+
+def test_a_job_counts_once_between_those_of_others():
+    breaker = NEW
+    for job in ("a", "b", "a", "b", "a"):
+        breaker = answered(breaker, None, replace(BACK, job_id=job), SETTINGS, NOW)
+    assert (breaker.state, breaker.failures) == ("closed", 2)
+    assert answered(breaker, None, BACK, SETTINGS, NOW).state == "open"
 
 
 def test_answers_of_different_windows_are_not_counted_together():
@@ -59,8 +76,8 @@ def test_a_good_answer_clears_the_count():
     assert answered(after(2), None, GOOD, SETTINGS, NOW) == NEW
 
 
-def test_the_hold_is_the_longer_of_the_settings_and_what_the_provider_says():
-    for said, held in ((1, 20), (10, 20), (60, 60)):
+def test_the_hold_is_what_the_provider_asks_for_else_that_of_the_settings():
+    for said, held in ((0, 20), (2, 2), (60, 60)):
         answer = replace(BACK, retry_after=timedelta(seconds=said))
         assert after(3, answer=answer).until == NOW + held * SECOND
 
@@ -90,17 +107,41 @@ def test_after_the_hold_one_is_let_through_and_the_next_when_it_stays_away_too_l
     assert ask(taken, "b", SETTINGS, NOW + 50 * SECOND)[0] == "probe"
 
 
-def test_a_try_that_fails_doubles_the_hold_up_to_a_bound():
+def test_a_probe_that_fails_doubles_the_hold_up_to_a_bound():
     breaker, at, holds = after(3), NOW, []
-    for _ in range(8):
+    for number in range(8):
         at = end_of(breaker)
         breaker = ask(breaker, "a", SETTINGS, at)[1]
-        breaker = answered(breaker, "a", BACK, SETTINGS, at)
+        breaker = answered(breaker, "a", replace(BACK, job_id=f"probe{number}"), SETTINGS, at)
         holds.append(end_of(breaker) - at)
     assert holds[:4] == [40 * SECOND, 80 * SECOND, 160 * SECOND, 320 * SECOND]
     assert holds[-1] == LONGEST_HOLD
     hour = BreakerSettings.of(hold="1h")
     assert hour.held_for(99, None) == timedelta(hours=1), "what is set longer than the bound stays"
+
+
+def test_a_probe_by_a_job_that_was_pushed_back_before_makes_no_hold_longer():
+    breaker = after(3)
+    for number in range(8):
+        at = end_of(breaker)
+        breaker = ask(breaker, "a", SETTINGS, at)[1]
+        breaker = answered(breaker, "a", replace(BACK, job_id=f"job{number % 3}"), SETTINGS, at)
+        assert (end_of(breaker) - at, breaker.holds) == (20 * SECOND, 0)
+
+
+def test_a_probe_that_fails_is_held_as_long_as_the_provider_asks_for():
+    breaker = after(3, answer=replace(BACK, retry_after=2 * SECOND))
+    for number in range(8):
+        at = end_of(breaker)
+        breaker = ask(breaker, "a", SETTINGS, at)[1]
+        answer = replace(BACK, retry_after=2 * SECOND, job_id=f"probe{number}")
+        breaker = answered(breaker, "a", answer, SETTINGS, at)
+        assert end_of(breaker) - at == 2 * SECOND
+
+
+def test_only_the_newest_jobs_are_remembered():
+    breaker = after(500)
+    assert (len(breaker.failed_jobs), breaker.failed_jobs[-1]) == (100, "job499")
 
 
 def test_a_try_that_tells_nothing_lets_another_try():
@@ -115,7 +156,7 @@ def test_a_call_from_before_the_hold_can_make_it_longer_but_counts_as_no_try():
     held = after(3)
     longer = answered(held, None, replace(BACK, retry_after=45 * SECOND), SETTINGS, NOW + SECOND)
     assert (longer.until, longer.holds) == (NOW + 46 * SECOND, 0)
-    assert after(4) == held
+    assert replace(after(4), failed_jobs=held.failed_jobs) == held
     straggler = answered(held, None, BACK, SETTINGS, end_of(held))
     assert (straggler.until, straggler.holds) == (end_of(held) + 20 * SECOND, 0)
 
@@ -173,7 +214,7 @@ def test_what_an_outcome_says_of_the_provider(outcome, answer):
 
 
 def test_keys_take_the_settings_of_the_name_before_their_colon():
-    crm, org = BreakerSettings.of(1), BreakerSettings.of(2)
+    crm, org = BreakerSettings.of(2), BreakerSettings.of(3)
     known = {"crm": crm, "crm:eu:7": org}
     assert settings_of("crm:eu:7", known) is org
     assert settings_of("crm:eu:8", known) is crm
@@ -183,7 +224,8 @@ def test_keys_take_the_settings_of_the_name_before_their_colon():
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"failures": 0}, "failures is 0"),
+        ({"failures": 1}, "failures is 1; give a whole number from 2 to 100"),
+        ({"failures": 101}, "failures is 101"),
         ({"failures": True}, "failures is True"),
         ({"hold": 0}, "hold is 0"),
         ({"hold": "soon"}, "hold is 'soon'"),

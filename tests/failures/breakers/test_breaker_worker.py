@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onward import Context, InvalidSetting, JobState, Onward, RateLimited
+from onward import Category, Context, InvalidSetting, JobState, Onward, RateLimited
 from onward.core.failures.breaker import Answer
 from onward.handlers.clients import Clients
 from onward.results import Job
@@ -84,7 +84,7 @@ async def test_what_is_held_is_passed_over_and_burns_no_attempt_while_others_run
 
 
 async def test_a_category_that_counts_rate_limits_as_attempts_burns_none_for_what_is_held(app):
-    @app.job(provider="crm", category="hubspot")
+    @app.job(provider="crm", category=app.category(Category(name="c", rate_limit_burns_attempt=True)).name)
     async def call() -> None:
         raise RateLimited("1m", counted=True)
 
@@ -106,7 +106,7 @@ async def test_a_tick_returns_at_once_from_what_is_held(app, provider):
 
 
 async def test_each_key_has_a_breaker_of_its_own(app, provider):
-    app.breaker("crm", failures=1)
+    app.breaker("crm", failures=2)
     ran: list[str | None] = []
 
     @app.job(provider=lambda job: f"crm:{job.org_id}" if job.org_id else None)
@@ -118,7 +118,7 @@ async def test_each_key_has_a_breaker_of_its_own(app, provider):
     jobs = {org: call.using(org_id=org).build() for org in ("acme", "bolt")}
     await app.aenqueue_many([jobs["acme"]] * 6 + [jobs["bolt"]] * 6 + [call.build()] * 2)
     await drain(app)
-    assert sorted(ran, key=str) == [None] * 2 + ["acme"] + ["bolt"] * 6
+    assert sorted(ran, key=str) == [None] * 2 + ["acme"] * 2 + ["bolt"] * 6
     assert [held.name for held in app.client.breakers.list()] == ["crm:acme"]
 
 
@@ -197,7 +197,7 @@ async def test_who_closes_a_breaker_has_its_jobs_run_at_once(app, caplog):
     lines = [record.getMessage() for record in caplog.records if "the breaker of" in record.getMessage()]
     assert len(lines) == 2
     assert lines[0].startswith("the breaker of crm is open until 20")
-    assert lines[0].endswith(": 3 answers in a row pushed back, the last with status 429")
+    assert lines[0].endswith(": 3 jobs in a row were pushed back, the last with status 429")
     assert lines[1] == "the breaker of crm is closed: its jobs run again"
 
 
@@ -223,8 +223,9 @@ async def test_two_workers_let_one_through_together(app, provider):
     async def call() -> None:
         await asyncio.to_thread(fetch, provider.url)
 
-    settings = app.breaker("crm", failures=1, hold="0.2s")
-    app.client.worker.breakers.answered("crm", None, Answer(pushed_back=True), settings)
+    settings = app.breaker("crm", failures=2, hold="0.2s")
+    for answer in [Answer(pushed_back=True)] * 2:
+        app.client.worker.breakers.answered("crm", None, answer, settings)
     await app.aenqueue_many(call.build() for _ in range(20))
     gate = threading.Event()
     provider.status, provider.slow = 200, lambda: gate.wait(SOON)
@@ -246,8 +247,8 @@ async def test_jobs_in_threads_and_processes_are_held_alike(postgres_url, tmp_pa
     worker = Worker(process_jobs.app.handlers, clients, drain=True, max_jobs=4)
     async with asyncio.timeout(SOON):
         tally = await worker.run()
-    assert len(provider.calls) == 1
-    assert (tally.retried, tally.released) == (1, 3)
+    assert len(provider.calls) == 2
+    assert (tally.retried, tally.released) == (2, 2)
     clients.close()
 
 
@@ -376,7 +377,7 @@ def test_a_breaker_that_makes_no_sense_is_refused():
         lambda: app.breaker("crm"),
         lambda: app.breaker("a", failures=0),
         lambda: app.breaker("queue:a"),
-        lambda: app.job(provider="")(lambda: None),
+        lambda: app.job(name="work", provider="")(lambda: None),
     ):
         with pytest.raises((InvalidSetting, ValueError)):
             wrong()

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from onward import AuditFilter, Client, InvalidJob, InvalidSetting
 from onward.core.failures.breaker import Answer, BreakerSettings
@@ -18,7 +19,7 @@ from tests.failures.breakers.database import execute
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
-BACK = Answer(pushed_back=True, status=503)
+BACK = Answer(pushed_back=True, status=503, job_id="other")
 GOOD = Answer(good=True)
 
 
@@ -28,8 +29,8 @@ def events(client: Client) -> list[tuple[str, str | None, object]]:
 
 
 def push_back(client: Client, count: int = 3, name: str = "crm", now: datetime = NOW) -> None:
-    for _ in range(count):
-        client.at(now).worker.breakers.answered(name, None, BACK)
+    for number in range(count):
+        client.at(now).worker.breakers.answered(name, None, replace(BACK, job_id=f"job{number}"))
 
 
 def test_a_provider_that_never_pushed_back_has_no_row(client):
@@ -54,7 +55,7 @@ def test_it_opens_lets_one_through_and_closes_and_the_audit_tells(client):
     assert client.at(late).worker.breakers.answered("crm", "a", GOOD).entry == "go"
     assert client.at(late).breakers.get("crm") == Breaker(name="crm")
     opened, closed = events(client)
-    why = "3 answers in a row pushed back, the last with status 503"
+    why = "3 jobs in a row were pushed back, the last with status 503"
     assert opened == (
         "breaker.opened",
         None,
@@ -75,6 +76,7 @@ def test_a_try_that_fails_is_held_longer_and_is_no_new_line_in_the_audit(client)
     assert (again.entry, again.wait) == ("held", 40 * SECOND)
     [seen] = client.at(late).breakers.list()
     assert (seen.state, seen.holds, seen.opened_at) == ("open", 1, NOW)
+    assert seen.failed_jobs == ("job0", "job1", "job2", "other")
     assert [event for event, _, _ in events(client)] == ["breaker.opened"]
 
 
@@ -164,9 +166,10 @@ def test_of_many_who_ask_at_once_one_gets_the_probe_and_no_answer_is_lost(client
     settings = BreakerSettings.of(failures=100)
     start = threading.Barrier(8)
 
-    def count(_: int) -> None:
+    def count(number: int) -> None:
         start.wait(10)
-        client.at(NOW).worker.breakers.answered("crm", None, BACK, settings)
+        answer = replace(BACK, job_id=str(number))
+        client.at(NOW).worker.breakers.answered("crm", None, answer, settings)
 
     def ask(who: int) -> str:
         start.wait(10)

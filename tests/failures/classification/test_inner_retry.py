@@ -9,11 +9,11 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from examples.categories import HUBSPOT
 from onward import Context, InvalidSetting, NewJob, Onward, RateLimited, RetryPolicy
 from onward.core.failures.classify import judge
 from onward.core.failures.inner_retry import Calls
 from onward.core.jobs.job import Job
-from onward.core.policy.category import category
 from tests.failures.classification.test_classification_rules import answered
 from tests.handlers.test_context import Attempt
 
@@ -33,7 +33,9 @@ class Waiting(Attempt):
         return False
 
 
-def attempt(app: Onward, name: str = "hubspot") -> tuple[Waiting, Context]:
+def attempt(app: Onward, name: str = HUBSPOT.name) -> tuple[Waiting, Context]:
+    if HUBSPOT.name not in app.policies.registry.categories:
+        app.category(HUBSPOT)
     app.client.worker.register("w")
     app.client.enqueue(NewJob(job_type="t", category=name, queue="q:default"))
     [job] = app.client.worker.claim("q:default", worker_id="w")
@@ -81,7 +83,7 @@ def test_when_the_calls_are_used_up_the_last_error_is_raised(app: Onward):
 
 def test_no_wait_is_longer_than_thirty_seconds():
     # S3-31
-    policy = category("hubspot").inner_retry
+    policy = HUBSPOT.inner_retry
     assert policy is not None
     assert max(policy.delay(number) for number in range(1, 50)) == 30 * SECOND
 
@@ -112,7 +114,7 @@ def test_any_other_error_aborts_at_once(app: Onward, error):
 
 def test_a_wait_that_the_provider_asks_for_replaces_the_back_off_up_to_its_cap():
     # S3-32: what is longer ends the attempt, as a rate limit that waits outside of the slot.
-    calls = Calls(category("hubspot").inner_retry, judge)
+    calls = Calls(HUBSPOT.inner_retry, judge)
     assert calls.wait_after(answered(429, retry_after="25"), 0.5) == 25 * SECOND
     assert calls.wait_after(answered(429, retry_after="30"), 0.5) == 30 * SECOND
     assert calls.wait_after(answered(429, retry_after="31"), 0.5) is None

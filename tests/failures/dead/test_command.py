@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from onward import Client, Edit
+from onward import Client, Edit, NewJob
 from tests.failures.dead.dying import die_of, kill
 from tests.work.leases.dying_processes import waiting
 
@@ -30,6 +30,17 @@ def client(folder: Path) -> Iterator[Client]:
 def typed(monkeypatch: pytest.MonkeyPatch):
     """Have somebody type this."""
     return lambda text: monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the standard input a terminal, as it is for a person."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal())
 
 
 def now() -> datetime:
@@ -137,9 +148,37 @@ def test_one_job_is_replayed_and_a_second_time_it_is_refused(onward, client):
     assert client.dead.history(first)[0].actor_id == "ada"
     again = onward("dead", "replay", first, "--yes", *WHY)
     assert (again.code, again.out) == (4, "0 jobs replayed\n")
-    assert "it was discarded already" in again.err
+    assert re.search(r"it was discarded \d+ ms ago by user:ada$", again.err.strip())
     shown = json.loads(onward("dead", "replay", second, "--yes", "--json", *WHY).out)
     assert (shown["done"], shown["refused"]) == (1, {})
+
+
+def test_a_job_that_is_not_dead_any_more_is_named_with_what_became_of_it(onward, client):
+    [job_id] = kill(client, 1)
+    assert onward("dead", "replay", job_id, "--yes", "--actor", "user:ada", *WHY).code == 0
+    for command in (
+        ("replay", job_id, *WHY),
+        ("fix", job_id, "--patch", "{}", "--reason", "n"),
+        ("show", job_id),
+    ):
+        again = onward("dead", *command)
+        assert again.code == 4
+        assert re.search(
+            f"job {job_id} was replayed [0-9.]+ ?m?s ago by user:ada, and is queued now", again.err
+        )
+    fresh = client.enqueue(NewJob(job_type="t")).id
+    never = onward("dead", "replay", fresh, *WHY)
+    assert never.code == 3
+    assert f"job {fresh} is queued, not dead; onward doctor {fresh} explains it" in never.err
+
+
+def test_without_a_terminal_a_fix_needs_its_change_as_an_option(onward, client, typed):
+    [job_id] = kill(client, 1)
+    typed("")
+    ran = onward("dead", "fix", job_id, "--reason", "n", "--yes")
+    assert ran.code == 2
+    assert "no editor can be opened; give --patch or --payload" in ran.err
+    assert client.dead.get(job_id).resolution is None
 
 
 def test_the_count_is_shown_and_asked_about_first(onward, client, typed):
@@ -212,6 +251,7 @@ def test_a_job_is_fixed_by_a_patch_whose_diff_is_shown(onward, client, typed):
     assert again.code == 4
 
 
+@pytest.mark.usefixtures("terminal")
 def test_without_a_patch_the_payload_is_edited(onward, client, monkeypatch, folder):
     job_id = die_of(client, "no", now=now())
     editor = folder / "editor.py"
@@ -279,6 +319,7 @@ def test_a_group_that_is_resolved_is_told_as_such(onward, client):
     assert f"all of group {kind} is resolved; onward dead show {job_id}" in ran.err
 
 
+@pytest.mark.usefixtures("terminal")
 def test_what_changes_nothing_is_refused_by_the_same_code(onward, client, monkeypatch, folder):
     job_id = die_of(client, "no", now=now())
     patched = onward("dead", "fix", job_id, "--patch", '{"to": "ada"}', "--reason", "n", "--yes")

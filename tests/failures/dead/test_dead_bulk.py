@@ -10,7 +10,7 @@ import pytest
 from onward import Client, DeadFilter, Edit, InvalidJob, InvalidSetting, JobNotFound, JobState
 from onward.core.inputs.rate import interval
 from onward.core.page import read_cursor
-from onward.errors import AlreadyResolved
+from onward.errors import AlreadyResolved, PayloadRejected
 from onward.operations import walk
 from onward.operations.failures import dead_bulk
 from onward.results import Bulk
@@ -213,3 +213,21 @@ async def test_an_async_client_does_the_same(anyio_backend, tmp_path):
         [left] = await aclient.dead.list()
         assert left.job.id == ids[2]
         assert (await aclient.dead.fix_where(DeadFilter(), Edit(patch={"to": "bob"}), reason="n")).done == 1
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        Edit(payload={"to": "bob", "key": {"token": "[redacted]"}}),
+        Edit(patch={"key": {"token": "[redacted]"}}),
+        Edit(payload={"to": "bob", "urls": ["postgres://ada:[redacted]@db"]}),
+    ],
+    ids=["payload", "patch", "within a text"],
+)
+def test_the_mask_of_a_secret_is_no_value_of_a_fix(client, edit):
+    job_id = die_of(client, "no", payload={"to": "ada", "note": "[redacted]"})
+    with pytest.raises(PayloadRejected, match=r"holds \[redacted\], which stands for a secret.*Edit\(patch="):
+        client.dead.fix(job_id, edit, reason="r")
+    assert client.dead.get(job_id).resolution is None
+    kept = client.dead.fix(job_id, Edit(payload={"to": "bob", "note": "[redacted]"}), reason="r")
+    assert client.jobs.get(kept.resolution.successor_id).payload["note"] == "[redacted]"

@@ -54,7 +54,7 @@ def test_of_sessions_that_resolve_the_same_death_at_once_exactly_one_wins(client
         won = list(pool.map(session, ways))
     assert [sum(wins) for wins in zip(*won, strict=True)] == [1] * len(ids)
     assert len(rows(client, "SELECT * FROM {prefix}dead_letters")) == len(ids)
-    resolved = [event for job_id in ids for event in events(client, job_id)[3:]]
+    resolved = [event for job_id in ids for event in events(client, job_id)[4:]]
     assert len(resolved) == len(ids)
     # One that was fixed is there twice, itself and its successor; no other is.
     live, ended = (len(rows(client, f"SELECT * FROM {{prefix}}{name}")) for name in ("live", "ended"))

@@ -241,7 +241,7 @@ def test_a_whole_payload_can_be_given_and_the_queue_be_another(client):
         ({"payload": [1]}, InvalidJob, "payload is a list"),
         ({"payload": {"a": float("nan")}}, InvalidJob, r"\$\.a"),
         ({"patch": {"password": "hunter2hunter2"}}, SecretInPayload, r"\$\.password"),
-        ({"priority": 11}, InvalidJob, "priority"),
+        ({"priority": 1001}, InvalidJob, "priority"),
         ({"max_attempts": 0}, InvalidJob, "max_attempts"),
         ({"queue": DEAD_QUEUE}, InvalidJob, DEAD_QUEUE),
     ],

@@ -200,7 +200,7 @@ def test_on_postgresql_groups_are_read_without_reading_all_that_died(postgres_ur
         asked = next(dead_groups.list_groups(DeadFilter()))
         assert isinstance(asked, Statement)
         [step] = catalogue("postgres", "percent", store.prefix)["list_dead_groups"].steps
-        params = {**asked.params, "only_org": None, "cap": 10}
+        params = {**asked.params, "only_org": None, "only_project": None, "cap": 10}
         explain = b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + step.text.encode()
         # The first time it reads the catalogue, too.
         for _ in range(2):

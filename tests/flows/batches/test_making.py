@@ -52,11 +52,11 @@ def test_a_batch_belongs_to_the_callers_transaction(crew):
 @pytest.mark.parametrize(
     ("jobs", "options", "said"),
     [
-        ([new()], {"on_success": new("after", priority=77)}, "priority is 77"),
+        ([new()], {"on_success": new("after", priority=1077)}, "priority is 1077"),
         ([new()], {"on_failure": new("after", payload={"n": float("nan")})}, "NaN"),
         ([new()], {"on_complete": new("after", after=(NOBODY,))}, "on_complete waits for the whole batch"),
         ([new(), new(batch_id=NOBODY)], {}, r"jobs\[1\] is in batch"),
-        ([new(), new(priority=0)], {}, r"jobs\[1\]: priority is 0"),
+        ([new(), new(priority=-1001)], {}, r"jobs\[1\]: priority is -1001"),
         ([new(org_id="a"), new(org_id="b")], {}, "a batch is of one org"),
         ([new(org_id="a")], {"on_success": new("after")}, "a batch is of one org"),
         ([new()], {"name": ""}, "name is empty"),
@@ -84,7 +84,7 @@ def test_a_batch_is_not_used_before_its_block(app):
     step = app.job(name="step")(lambda: None)
     batch = app.batch()
     for use in (lambda: batch.add(step.build()), batch.refresh, lambda: step.using(batch=batch)):
-        with pytest.raises(InvalidSetting, match="use it in a `with`"):
+        with pytest.raises(InvalidSetting, match="use it inside its block"):
             use()
     with pytest.raises(InvalidJob, match="'x' is not a batch id"):
         app.client.batches.get("x")

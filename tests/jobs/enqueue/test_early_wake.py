@@ -117,7 +117,7 @@ def test_several_at_once_are_told_of_and_waited_for_once(client):
 
 
 def test_not_more_than_one_statement_takes(client, monkeypatch):
-    monkeypatch.setattr("onward.clients.sync.jobs.enqueuing._PART", 10)
+    monkeypatch.setattr("onward.clients.sync.jobs.storing._PART", 10)
     rest(client)
     for _ in range(7):
         assert len(client.enqueue_many([NewJob(job_type="t", payload={"n": n}) for n in range(30)])) == 30

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from onward import AsyncClient, DuplicateJob, InvalidJob, JobState, NewJob, Succeeded
-from onward.clients.jobs.enqueuing import _PART
+from onward.clients.jobs.storing import _PART
 from onward.core.policy.category import Lifetime
 from onward.stores.postgres.postgres_store import AsyncPostgresStore
 from tests.stores.postgres.postgres_schema import clean_schema
@@ -47,7 +47,7 @@ def test_keys_that_are_taken_or_repeated_across_the_parts_find_their_holders(cli
     ("bad", "why"),
     [
         ({"payload": {"x": b"bytes"}}, r"payload at \$\.x"),
-        ({"priority": 11}, "priority is 11"),
+        ({"priority": 1001}, "priority is 1001"),
         ({"queue": ["q"]}, "queue is a list"),
         ({"key": ""}, "key is empty"),
         ({"key": None, "unique": "active"}, "unique is .active., but the job has no key to hold"),

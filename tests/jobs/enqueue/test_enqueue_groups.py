@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from onward import AsyncClient, Client, DuplicateJob, InvalidJob, JobState, NewJob
+from onward import AsyncClient, Client, DuplicateJob, InvalidJob, JobState, NewJob, NotAllowed
+from onward.results import Enqueued
 from onward.stores import AsyncStore, Store
 from onward.stores.postgres.postgres_store import AsyncPostgresStore
 from onward.stores.postgres.sync.postgres_store import PostgresStore
@@ -72,10 +73,76 @@ async def test_they_need_far_fewer_statements_than_callers(client, monkeypatch):
     assert len(runs) < 20
 
 
+async def test_clients_of_many_orgs_share_statements_and_keep_their_jobs_apart(client, monkeypatch):
+    await client.enqueue(job(0))
+    run, runs = client.store.run, []
+
+    async def counted(*arguments, **options):
+        runs.append(1)
+        return await run(*arguments, **options)
+
+    monkeypatch.setattr(client.store, "run", counted)
+    answers = await asyncio.gather(
+        *(
+            client.for_org(f"org{n % 4}")
+            .acting_as(f"user:{n}")
+            .for_project("p")
+            .enqueue(job(n, key=f"k{n // 8}"))
+            for n in range(200)
+        )
+    )
+    assert len(runs) < 20
+    monkeypatch.undo()
+    found = await client.jobs.get_many({answer.id for answer in answers})
+    # A key is held in each org for itself: of the eight jobs of a key, one of each org is stored.
+    assert len(found) == 100
+    for n, answer in enumerate(answers):
+        stored = found[answer.id]
+        assert (stored.org_id, stored.project_id) == (f"org{n % 4}", "p")
+        kept = stored.payload["n"]
+        assert (kept // 8, kept % 4) == (n // 8, n % 4)
+        assert (answer.created, stored.actor_id) == (kept == n, str(kept))
+
+
+async def test_sharing_lets_no_client_out_of_its_org(client):  # R14
+    acme, bolt = client.for_org("acme"), client.for_org("bolt")
+    parent = await bolt.enqueue(job(0))
+    asked = [
+        acme.enqueue(job(1)),
+        acme.enqueue(job(2, org_id="bolt")),
+        acme.enqueue(job(3, parent_id=parent.id)),
+        bolt.enqueue(job(4, parent_id=parent.id)),
+        *(client.for_org(f"org{n}").enqueue(job(n)) for n in range(20)),
+    ]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(answer) for answer in answers[1:3]] == [NotAllowed, NotAllowed]
+    assert all(isinstance(answer, Enqueued) for at, answer in enumerate(answers) if at not in {1, 2})
+    assert len(await acme.jobs.list()) == 1
+
+
+async def test_threads_of_many_orgs_share_statements_too(stores, monkeypatch):
+    store, _ = stores()
+    with Client(store=store) as client:
+        client.enqueue(job(0))
+        run, runs = store.run, []
+
+        def counted(*arguments, **options):
+            runs.append(1)
+            return run(*arguments, **options)
+
+        monkeypatch.setattr(store, "run", counted)
+        with ThreadPoolExecutor(30) as threads:
+            answers = list(threads.map(lambda n: client.for_org(f"org{n % 3}").enqueue(job(n)), range(300)))
+        monkeypatch.undo()
+        assert len(runs) < 250
+        found = client.jobs.get_many([answer.id for answer in answers])
+        assert [found[answer.id].org_id for answer in answers] == [f"org{n % 3}" for n in range(300)]
+
+
 async def test_a_bad_job_fails_its_own_caller_only(client):
     await client.enqueue(job(0, key="taken"))
     asked = [
-        job(n, key="taken", on_conflict="raise") if n == 17 else job(n, priority=77) if n == 23 else job(n)
+        job(n, key="taken", on_conflict="raise") if n == 17 else job(n, priority=1077) if n == 23 else job(n)
         for n in range(40)
     ]
     answers = await asyncio.gather(*map(client.enqueue, asked), return_exceptions=True)
@@ -104,7 +171,7 @@ async def test_a_cancelled_caller_takes_nobody_with_it(client):
 async def test_threads_share_statements_too(stores):
     store, _ = stores()
     with Client(store=store) as client:
-        asked = [job(n, priority=77) if n == 5 else job(n) for n in range(300)]
+        asked = [job(n, priority=1077) if n == 5 else job(n) for n in range(300)]
 
         def enqueue(new: NewJob) -> object:
             try:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
+from msgspec.structs import replace
 
 from onward import (
     Category,
@@ -18,12 +23,25 @@ from onward import (
     Succeeded,
     category,
 )
+from onward.connections.driver_calls import calls, postgres_call
 from onward.core.policy.category import CATEGORIES
 from onward.core.policy.policies import Policies
 from onward.core.policy.registry import Registry
+from onward.operations.jobs import inspect
+from onward.operations.statement import Statement
+from onward.sql.catalogue import catalogue
+from onward.stores.postgres.sync.postgres_store import PostgresStore
+from onward.stores.sqlite.sqlite_store import SqliteStore
+from tests.apps import with_categories
 from tests.jobs.keys.test_held_keys import open_transaction
 
 T = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def client(client: Client) -> Client:
+    """An application with the categories of the examples."""
+    return with_categories(client)
 
 
 def job(job_type: str, subject: str | None = "booking:42", **options) -> NewJob:
@@ -46,12 +64,39 @@ def working(client: Client) -> Client:
 
 
 def test_the_history_of_a_subject_is_listed(working):
-    # R22, S0-79, S0-18
+    # R22, S0-79
     first = put(working, job("invoice"), job("mail"), job("mail", "booking:43"), job("mail", None))
     finish_all(working)
     later = put(working, job("refund"))
     listed = working.jobs.list(JobFilter(subject="booking:42")).items
     assert [found.id for found in reversed(listed)] == [*first[:2], *later]
+
+
+def test_the_jobs_of_a_subject_are_found_by_an_index(client):  # S0-18
+    client.enqueue_many(job("t", f"booking:{number}") for number in range(500))
+    statement = next(inspect.list_jobs(JobFilter(subject="booking:42")))
+    assert isinstance(statement, Statement)
+    statement = replace(statement, params={**statement.params, "now": None, "only_org": None})
+    plan = plan_of(client, statement)
+    by_index = re.findall(r"Index Cond: \(subject = |SEARCH \w+ USING INDEX \w+_subject \(subject=\?", plan)
+    assert len(by_index) >= 2, "the live jobs and the ended ones; on PostgreSQL each partition of these"
+    assert not re.search(r"Seq Scan|SCAN (live|ended)", plan)
+
+
+def plan_of(client: Client, statement: Statement) -> str:
+    """The plan of a statement, as its database tells it."""
+    store = client.store
+    if isinstance(store, SqliteStore):
+        [call] = calls(catalogue("sqlite", "question", store.prefix)[statement.name], statement)
+        with closing(sqlite3.connect(store.file.path)) as connection:
+            lines = connection.execute(f"EXPLAIN QUERY PLAN {call.text}", call.rows[0]).fetchall()
+        return "\n".join(detail for *_, detail in lines)
+    assert isinstance(store, PostgresStore)
+    query, values = postgres_call(catalogue("postgres", "dollar", store.prefix)[statement.name], statement)
+    with psycopg.connect(store.url) as session, psycopg.RawCursor(session) as cursor:
+        cursor.execute(f"ANALYZE {store.prefix}live".encode())
+        found = cursor.execute(b"EXPLAIN " + query.encoded, values, prepare=False).fetchall()
+    return "\n".join(line for (line,) in found)
 
 
 def test_kept_jobs_are_left_alone(working):
@@ -100,6 +145,40 @@ def test_deleted_jobs_are_gone_with_their_keys_and_runs_but_not_with_their_audit
     [answer] = [working.at(T).enqueue(new)]
     assert answer.created
     assert answer.id != ended
+
+
+@pytest.mark.parametrize("outcome", [Succeeded(), Failed("boom"), Failed("boom", retryable=False)], ids=repr)
+def test_a_job_that_runs_while_its_subject_is_deleted_is_deleted_at_its_end(working, outcome):  # R22
+    new = job("invoice", key="k", unique="forever")
+    [running] = put(working, new)
+    [taken] = working.at(T).worker.claim("q:default", 5, worker_id="w")
+    dropped = working.at(T).jobs.drop_subject("booking:42", policy="delete", reason="GDPR")
+    assert (dropped.deleted, dropped.cancelled) == (set(), {running})
+    assert working.jobs.get(running).cancel_requested_at == T
+    working.at(T).worker.finish([taken.end_with(outcome)]).require()
+    with pytest.raises(JobNotFound):
+        working.jobs.get(running)
+    assert working.keys.list().items == []
+    assert [event.event for event in working.jobs.events(running)][-1] == "job.deleted"
+    assert working.worker.follow_up() == 0
+
+
+def test_so_it_is_if_its_worker_is_lost(working):  # R22
+    [running] = put(working, job("invoice", key="k"))
+    [_] = working.at(T).worker.claim("q:default", 5, worker_id="w")
+    working.at(T).jobs.drop_subject("booking:42", policy="delete")
+    working.at(T).worker.retire("w")
+    working.at(T).worker.rescue()
+    with pytest.raises(JobNotFound):
+        working.jobs.get(running)
+
+
+def test_a_job_whose_subject_is_only_cancelled_stays_at_its_end(working):
+    [running] = put(working, job("invoice", key="k"))
+    [taken] = working.at(T).worker.claim("q:default", 5, worker_id="w")
+    working.at(T).jobs.drop_subject("booking:42", policy="cancel")
+    working.at(T).worker.finish([taken.end_with(Succeeded())]).require()
+    assert working.jobs.get(running).state == "succeeded"
 
 
 def test_each_job_goes_by_its_category_within_one_transaction(working):

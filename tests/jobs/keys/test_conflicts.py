@@ -9,11 +9,18 @@ import pytest
 
 from onward import Cancelled, Client, DuplicateJob, Failed, InvalidJob, JobState, NewJob, Released, Succeeded
 from onward.results import Enqueued, Job
+from tests.apps import with_categories
 from tests.jobs.keys.test_held_keys import open_transaction
 
 T = datetime(2026, 3, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 WAITING_STATES = ["queued", "scheduled", "retrying"]
+
+
+@pytest.fixture
+def client(client: Client) -> Client:
+    """An application with the categories of the examples."""
+    return with_categories(client)
 
 
 def at(seconds: float) -> datetime:

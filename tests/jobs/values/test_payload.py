@@ -196,7 +196,7 @@ def test_the_text_is_compact_and_keeps_the_order_of_keys():
         (UUID(int=1), "is a UUID .* use str"),
         (Point(), "Point\\(x=1\\) is a Point"),
         (Plain.A, "is a Plain"),
-        (object(), "is a object"),
+        (object(), "is an object"),
         (Hostile(), "<Hostile without a repr> is a Hostile"),
         ({1: "x"}, "1 is a key and not text"),
         ({None: "x"}, "None is a key and not text"),

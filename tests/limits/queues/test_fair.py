@@ -148,6 +148,17 @@ def test_a_job_that_waits_long_enough_overtakes_more_urgent_ones(claims):
     assert minutes in {20, 25}
 
 
+@pytest.mark.parametrize("fair", [True, False])
+def test_a_job_of_any_priority_ages(claims, fair):  # R3
+    claims.app.queue(Q, ageing="1s", fair=fair)
+    [old] = claims.put("a", 1, priority=1000, run_at=NOW)
+    [middle] = claims.put("a", 1, priority=77, run_at=NOW)
+    later = NOW + timedelta(minutes=20)
+    claims.put("a", 30, priority=-100, run_at=later)
+    [urgent] = claims.put("a", 1, priority=-1000, run_at=later + timedelta(microseconds=1))
+    assert [job.id for job in claims.take(3, now=later + timedelta(seconds=1))] == [middle, urgent, old]
+
+
 def test_without_ageing_it_would_starve(claims):
     claims.app.queue(Q, concurrency=1000)
     [old] = claims.put(None, 1, priority=7, run_at=NOW)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from onward import AuditFilter, Context, InvalidJob, NewJob, NotAllowed, Onward
+from onward import AuditFilter, Context, InvalidJob, JobNotFound, NewJob, NotAllowed, Onward
 from onward.errors import ContractBroken
 from onward.origin import AMBIENT
 
@@ -55,7 +55,10 @@ async def test_a_context_fills_what_is_unset_by_every_async_way(app):
 def test_what_an_enqueue_says_wins_and_an_actor_is_one_thing(app):
     job_type = app.job(work)
     with app.context(**ALL):
-        job = job_type.using(org_id="x", actor="api_key:k", request_id="s").enqueue().refresh()
+        handle = job_type.using(org_id="x", actor="api_key:k", request_id="s").enqueue()
+        with pytest.raises(JobNotFound):
+            handle.refresh()
+    job = handle.refresh()
     assert origin(job) == ("x", "p", "api_key", "k", "s", "c", TRACE)
 
 

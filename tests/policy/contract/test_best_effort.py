@@ -51,8 +51,8 @@ def test_what_is_wrong_with_the_job_itself_is_still_told(origin):  # S4-10
     job_type = notify(app, "notification")
     with pytest.raises(InvalidJob, match="org_id is missing"):
         job_type.enqueue("ada")
-    with app.context(**origin), pytest.raises(InvalidJob, match="priority is 11"):
-        job_type.using(priority=11).enqueue("ada")
+    with app.context(**origin), pytest.raises(InvalidJob, match="priority is -1001"):
+        job_type.using(priority=-1001).enqueue("ada")
 
 
 def test_nobody_finds_a_job_that_was_forgone(make_app, origin):

@@ -5,10 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import time_machine
 
+from examples.categories import HARMONYK
 from onward import InvalidJob, InvalidSetting, JobState, NotificationKey, Onward, job_key, notification_key
 from onward.core.jobs.keys import bucket_start, template_fields
 
 NINE = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)
+GREETING = {"to": "ada", "template": "hello", "body": ""}
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def test_a_notification_is_one_for_org_recipient_template_content_and_bucket(app
     first = notify.using(org_id="o", **at).enqueue("ada")
     again = notify.using(org_id="o", run_at=NINE + timedelta(minutes=59)).enqueue("ada")
     assert (again.created, again.id) == (False, first.id)
-    key = notification_key("o", "ada", "hello", {"to": "ada"}, NINE)
+    key = notification_key("o", "ada", "hello", GREETING, NINE)
     assert first.refresh().key == key
     assert key.startswith("notification:o:ada:hello:")
     others = [
@@ -100,7 +102,7 @@ def test_a_notification_is_one_for_org_recipient_template_content_and_bucket(app
 def test_a_notification_for_now_falls_into_the_bucket_of_its_enqueue(notify):  # S4-9
     with time_machine.travel(NINE + timedelta(minutes=50), tick=False):
         now, soon, later = notify.build("ada"), notify.using(delay="9m"), notify.using(delay="11m")
-        assert now.key == notification_key(None, "ada", "hello", {"to": "ada"}, NINE)
+        assert now.key == notification_key(None, "ada", "hello", GREETING, NINE)
         assert soon.build("ada").key == now.key
         assert later.build("ada").key != now.key
 
@@ -112,7 +114,7 @@ def test_a_notification_key_has_the_org_that_is_inherited(app, notify):  # S4-9
 
 def test_a_notification_that_was_sent_is_not_sent_again_in_its_bucket(app):  # S4-9
     # Its category holds a key no longer than its job lives; a bucket lasts.
-    @app.job(category="harmonyk", notification_key=NotificationKey("to", bucket="1d"))
+    @app.job(category=app.category(HARMONYK).name, notification_key=NotificationKey("to", bucket="1d"))
     def remind(to: str) -> None:
         """Do nothing."""
 

@@ -237,7 +237,8 @@ async def test_a_payload_that_does_not_fit_is_not_tried_again(app):  # S4-37
     async def enqueues_nonsense() -> None:
         await work.aenqueue(n="three")
 
-    app.client.enqueue(NewJob(job_type="work", payload={"n": "three"}))
+    # The client of another program does not know the job type.
+    Client(store=app.client.store).enqueue(NewJob(job_type="work", payload={"n": "three"}))
     await enqueues_nonsense.aenqueue()
     jobs = await run_all(app)
     assert {name: (job.state, job.attempt, job.error.reason) for name, job in jobs.items()} == {

@@ -41,9 +41,9 @@ def test_a_whole_job_is_stored_with_all_of_its_contract(strict, origin):  # S4-2
 
 def test_the_audit_names_request_actor_and_job(strict, origin):  # S4-1
     handle = send(strict).using(**origin).enqueue("ada")
-    [event] = strict.client.jobs.events(handle.id)
-    assert (event.event, event.actor_type, event.actor_id) == ("job.enqueued", "user", "42")
-    assert handle.refresh().request_id == "r-1"
+    [record] = strict.client.audit.list()
+    assert (record.event, record.job_id, record.job_type) == ("job.enqueued", handle.id, "send")
+    assert (record.request_id, record.actor_type, record.actor_id) == ("r-1", "user", "42")
 
 
 @pytest.mark.parametrize("missing", ["org_id", "actor", "request_id"])

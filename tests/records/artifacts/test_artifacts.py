@@ -27,7 +27,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "exactly one of"),
     ({"data": b"", "text": ""}, "exactly one of"),
     ({"data": "text"}, "data is a str; give bytes"),
-    ({"data": 5}, "data is a int; give bytes"),
+    ({"data": 5}, "data is an int; give bytes"),
     ({"file": 5}, "give bytes or an open binary file"),
     ({"file": ["text"]}, "a piece of an artifact is a str"),
     ({"text": b""}, "give a str"),

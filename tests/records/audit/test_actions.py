@@ -67,7 +67,7 @@ def test_an_action_for_what_no_worker_ends_is_refused(said, match):
         def never() -> None: ...
 
     with pytest.raises(InvalidJob, match="audit_action is empty"):
-        app.job(audit_action="")(lambda: None)
+        app.job(name="work", audit_action="")(lambda: None)
 
 
 def test_the_audit_says_why_but_never_in_the_words_of_an_error(client):

@@ -157,7 +157,7 @@ def test_a_floor_that_was_raised_beyond_all_numbers_hides_nothing(sealed):
 def test_a_chain_without_its_end_says_so(sealed):
     rows(sealed, "DELETE FROM {prefix}sealing")
     for act in (sealed.audit.seal, sealed.audit.verify, sealed.audit.prune):
-        with pytest.raises(AuditBroken, match="put it back"):
+        with pytest.raises(AuditBroken, match="restore it"):
             act()
 
 

@@ -17,9 +17,9 @@ def claimed(client: Client, org: str | None = None, *, now: datetime | None = No
     """A job of an org that the worker `w` holds."""
     new = NewJob(**{"job_type": "t", "org_id": org, "queue": "q:default", **fields})  # type: ignore[arg-type]
     job_id = client.at(now).enqueue(new).id
-    [job] = [
-        job for job in client.at(now).worker.claim(str(new.queue), 100, worker_id="w") if job.id == job_id
-    ]
+    # As a worker that has not heard yet that the budget of the org is spent.
+    held = client.at(now).worker.claim(str(new.queue), 100, worker_id="w", paused_orgs=[])
+    [job] = [job for job in held if job.id == job_id]
     return job
 
 

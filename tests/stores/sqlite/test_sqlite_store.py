@@ -83,7 +83,7 @@ def test_operations_that_wait_together_fail_alone(store):
     with busy_thread(store):
         futures = [
             submit(store, job_type="a"),
-            submit(store, job_type="b", priority=99),
+            submit(store, job_type="b", priority=1099),
             submit(store, job_type="c", key="taken", on_conflict="raise"),
             submit(store, job_type="d"),
         ]

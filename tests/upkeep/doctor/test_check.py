@@ -24,10 +24,17 @@ from onward.core.plain import plain_time
 from onward.core.policy.policies import Policies
 from onward.core.records.usage import Usage
 from onward.results import Finding, Job
+from tests.apps import with_categories
 from tests.upkeep.doctor.facts import HOUR, MINUTE, SECOND, codes, of
 
 # What is always told here: SQLite may be an old one, and workers that only a row stands for do not listen.
 ALWAYS = {"sqlite_version", "no_wakeups"}
+
+
+@pytest.fixture
+def client(client: Client) -> Client:
+    """An application with the categories of the examples."""
+    return with_categories(client)
 
 
 @pytest.fixture
@@ -216,9 +223,9 @@ def test_slots_that_are_all_taken_are_told_and_so_are_jobs_that_nobody_claims(cl
 
 def test_an_open_breaker_is_told(client):
     alive(client)
-    client.breakers.open("hubspot", reason="down")
+    client.breakers.open("crm", reason="down")
     said = of(client.doctor.check(), "breaker_open")
-    assert (said.severity, said.evidence["breaker"]) == ("problem", "hubspot")
+    assert (said.severity, said.evidence["breaker"]) == ("problem", "crm")
 
 
 def test_a_sink_that_does_not_take_its_message_is_told(client):
@@ -248,7 +255,7 @@ def test_a_promise_that_is_not_kept_is_told(client, now):  # S4-20, S4-75
     said = of(timely.doctor.check(), "slo_burn")
     assert (said.evidence["jobs"], said.evidence["late"]) == (10, 2)
     assert said.evidence["burn_rate"] == 2
-    timely.at(now - MINUTE).enqueue(NewJob(job_type="t", category="timely"))
+    timely.at(now - MINUTE).enqueue(NewJob(job_type="t", category="timely", priority=-70))
     assert of(timely.doctor.check(), "slo_burn").evidence["late"] == 3, "it waits for too long already"
     assert "slo_burn" not in found(client), "its application promised nothing"
 
@@ -275,7 +282,8 @@ def test_a_deep_check_finds_no_damage_where_there_is_none(client):
 def test_ready_jobs_are_counted_to_a_cap_and_the_oldest_is_found_in_any_priority(client, now):
     alive(client)
     client.enqueue_many(NewJob(job_type="t", priority=2) for _ in range(1005))
-    client.at(now - 30 * SECOND).enqueue(NewJob(job_type="t", priority=9))
+    client.enqueue_many(NewJob(job_type="t", priority=level) for level in (-1000, 0, 11))
+    client.at(now - 30 * SECOND).enqueue(NewJob(job_type="t", priority=1000))
     said = of(client.doctor.check(), "queues")
     assert said.evidence["queues"] == {"q:default": 1000}
     assert said.evidence["oldest"] < plain_time(now - 20 * SECOND)

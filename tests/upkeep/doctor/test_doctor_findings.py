@@ -148,7 +148,7 @@ CASES: dict[str, tuple[dict[str, Any], set[str]]] = {
     ),
     "handlers raise": ({"failures": [FailureSeen("t", "ValueError", 3)]}, {"jobs_failing"}),
     "a breaker is open": (
-        {"breakers": [Breaker(name="hubspot", state="open", until=NOW + MINUTE)]}, {"breaker_open"},
+        {"breakers": [Breaker(name="crm", state="open", until=NOW + MINUTE)]}, {"breaker_open"},
     ),
     "too many come late": ({"burns": [Burn("timely", SLO, 20, 3)]}, {"slo_burn"}),
     "as many come late as may": ({"burns": [Burn("timely", SLO, 20, 2)]}, set()),
@@ -204,7 +204,7 @@ def test_one_tick_is_no_cron_while_jobs_wait():
 
 def test_a_breaker_that_somebody_opened_is_a_problem():
     for forced, severity in ((False, "warning"), (True, "problem")):
-        breaker = Breaker(name="hubspot", state="open", forced=forced)
+        breaker = Breaker(name="crm", state="open", forced=forced)
         assert of(diagnose(facts(breakers=[breaker])), "breaker_open").severity == severity
 
 

@@ -41,7 +41,7 @@ def test_one_question_looks_at_the_jobs_the_cron_and_the_log(app, mail):  # S0-8
     assert dead.evidence["types"][0]["job_type"] == "send_customer_confirmation"
     assert of(found, "workers").evidence["last_tick"] is not None
     events = [record.event for record in app.client.audit.list()]
-    assert events == ["job.deadlettered", "job.started", "job.enqueued"]
+    assert events == ["job.deadlettered", "job.failed", "job.started", "job.enqueued"]
 
 
 def test_it_can_be_verified_what_waits_what_failed_and_that_the_cron_ran(app, mail):  # S0-82

@@ -37,7 +37,9 @@ def test_a_dry_run_counts_and_a_prune_removes(onward, client):
     assert left(client, *old, young) == [young]
     [line] = client.audit.list(AuditFilter(event="jobs.pruned"))
     assert (line.actor_type, line.actor_id) == ("user", "ada")
-    assert onward("prune", "--yes").err == "nothing is past its retention\n"
+    assert onward("prune", "--yes").err == (
+        "nothing is past its retention; onward maintenance report shows how long each kind is kept\n"
+    )
     assert json.loads(onward("prune", "--json", "--yes").out) == {"counts": {}, "more": False}
 
 

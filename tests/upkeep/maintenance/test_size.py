@@ -148,7 +148,9 @@ def plans(store: PostgresStore, kind: str) -> Iterator[tuple[str, dict[str, Any]
         try:
             while True:
                 assert isinstance(statement, Statement)
-                asked = Statement(statement.name, {**statement.params, "only_org": None, "audited": 2})
+                asked = Statement(
+                    statement.name, {**statement.params, "only_org": None, "only_project": None, "audited": 2}
+                )
                 found = catalogue("postgres", "dollar", store.prefix)[statement.name]
                 query, values = postgres_call(found, asked)
                 with psycopg.RawCursor(connection) as cursor:

@@ -53,7 +53,7 @@ def test_a_result_that_cannot_be_remembered_is_refused_and_nothing_recorded(runs
     ctx = runs.start()
     with pytest.raises(PayloadRejected, match=r"the result of step 'bad' at \$.a: .* is no number in JSON"):
         ctx.step("bad", lambda: {"a": float("inf")})
-    with pytest.raises(PayloadRejected, match="is a object"):
+    with pytest.raises(PayloadRejected, match="is an object"):
         ctx.step("bad", object)
     with pytest.raises(PayloadTooLarge, match="the result of step 'bad' takes"):
         ctx.step("bad", lambda: "x" * MAX_RESULT_BYTES)

@@ -9,10 +9,17 @@ import pytest
 
 from onward import Client, Failed, JobFilter, JobState, NewJob, Succeeded
 from onward.results import Job
+from tests.apps import with_categories
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def client(client: Client) -> Client:
+    """An application with the categories of the examples."""
+    return with_categories(client)
 
 
 def enqueue(client: Client, category: str) -> str:
@@ -77,7 +84,6 @@ def test_the_waits_of_the_specification_grow_to_their_cap_with_jitter(client, ca
 
 
 def test_a_retry_keeps_the_error_and_when_it_happened(client):
-    # S0-57: {error, retriedAt}. S1-28: {message, attemptedAt}.
     job_id = enqueue(client, "booking")
     job = fail(client, NOW, "register closed")
     assert [shown.id for shown in client.jobs.list(JobFilter(state="retrying")).items] == [job_id]
@@ -88,7 +94,7 @@ def test_a_retry_keeps_the_error_and_when_it_happened(client):
 
 
 def test_the_end_keeps_the_error_and_when_it_happened(client):
-    # S0-58: {error, failedAt}. S2-22: else failed, keep last_error.
+    # S2-22: else failed, keep last_error.
     enqueue(client, "booking")
     _, dead = fail_until_dead(client)
     assert dead.error is not None
@@ -109,7 +115,7 @@ def test_a_job_that_waits_to_run_again_is_passed_over_until_its_time(client):
 
 
 def test_neither_a_success_nor_a_running_job_is_tried_again(client):
-    # S2-20: false for success and running; S2-21: the failure pattern is the worker's, not the handler's.
+    # S2-21: the failure pattern is the worker's, not the handler's.
     job_id = enqueue(client, "harmonyk")
     [job] = client.at(NOW).worker.claim("q:default", worker_id="w")
     client.at(NOW + DAY).worker.promote()

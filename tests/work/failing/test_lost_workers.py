@@ -13,9 +13,16 @@ import pytest
 from onward import Category, Client, JobState, NewJob
 from onward.core.policy.policies import Policies
 from onward.stores.sqlite.sqlite_store import SqliteStore
+from tests.apps import with_categories
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def client(client: Client) -> Client:
+    """An application with the categories of the examples."""
+    return with_categories(client)
 
 
 def claimed(client: Client, *categories: str) -> list[str]:

@@ -54,7 +54,7 @@ def test_what_is_no_amount_is_refused(started, number):
 @pytest.mark.parametrize(
     ("note", "why"),
     [
-        (3, "note is a int, not text"),
+        (3, "note is an int, not text"),
         ("", "note is empty"),
         ("a\0b", "NUL character at 1"),
         ("\ud800", "half a surrogate pair"),

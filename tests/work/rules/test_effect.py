@@ -52,7 +52,7 @@ def test_what_has_an_obvious_form_is_remembered_in_it():
 
 
 def test_what_has_none_is_refused_with_its_place():
-    with pytest.raises(PayloadRejected, match=r"r at \$.a: .* is a object"):
+    with pytest.raises(PayloadRejected, match=r"r at \$.a: .* is an object"):
         plain({"a": object()}, "r")
     loop: list[object] = []
     loop.append(loop)

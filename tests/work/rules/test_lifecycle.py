@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples.categories import HUBSPOT
 from onward.core.jobs.ids import first_id_at
 from onward.core.jobs.job import ENDED, Job, JobState
-from onward.core.policy.category import category
 from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import (
-    MAX_RATE_LIMIT_WAITS,
     MOVES,
     Cancelled,
     End,
@@ -105,7 +104,7 @@ TABLE: dict[str, tuple[Outcome, tuple[Any, ...], tuple[Any, ...]]] = {
         (S.SCHEDULED, "job.rate_limited", "rate_limited", 1, 4, 0, 90),
         (S.SCHEDULED, "job.rate_limited", "rate_limited", 4, 4, 0, 90),
     ),
-    "rate limited, and counted": (  # R12: the HubSpot preset
+    "rate limited, and counted": (  # R12: HubSpot
         RateLimited(90 * SECOND, ERROR, counted=True),
         (S.SCHEDULED, "job.failed", "failed", 2, 3, 0, 90),
         (S.DEAD, "job.deadlettered", "failed", 5, 3, 0, 0),
@@ -161,8 +160,8 @@ def test_further_crashes_wait_by_the_back_off():  # R6
     assert delays == [0, 20, 40]
 
 
-def test_the_hubspot_preset_waits_five_minutes_after_a_crash():  # R6, S3-12
-    to = settle(job(attempt=1, max_attempts=6), Lost(), category("hubspot").retry)
+def test_hubspot_waits_five_minutes_after_a_crash():  # R6, S3-12
+    to = settle(job(attempt=1, max_attempts=6), Lost(), HUBSPOT.retry)
     assert (to.state, to.attempt, to.crashes, to.delay) == (S.SCHEDULED, 1, 1, 300 * SECOND)
 
 
@@ -193,7 +192,7 @@ def test_an_error_may_bring_its_own_reason():
 
 
 def test_a_provider_that_says_later_for_ever_is_believed_a_hundred_times():  # R12
-    assert MAX_RATE_LIMIT_WAITS == 100
+    assert POLICY.max_rate_limit_waits == 100
     claimed, waits = job(attempt=1, waits=0), 0
     while not (to := settle(claimed, RateLimited(SECOND, ERROR), POLICY)).ends:
         waits += 1
@@ -275,7 +274,7 @@ CLAIMS = st.builds(
     job,
     attempt=st.integers(1, 20),
     max_attempts=st.integers(1, 20),
-    waits=st.integers(0, MAX_RATE_LIMIT_WAITS + 1),
+    waits=st.integers(0, POLICY.max_rate_limit_waits + 1),
     crashes=st.integers(0, 9),
 )
 

@@ -73,13 +73,23 @@ def test_a_crash_delay_is_the_least_wait_after_any_crash():
     assert [policy.delay_after_crash(n, n, 0) / SECOND for n in (1, 2, 3)] == [30, 30, 40]
 
 
+def test_durations_may_be_texts_and_seconds_as_everywhere():
+    policy = RetryPolicy(kind="exponential", base="5s", cap="5m", jitter=False, crash_delay=30)
+    assert policy == RetryPolicy(
+        kind="exponential", base=5 * SECOND, cap=300 * SECOND, jitter=False, crash_delay=30 * SECOND
+    )
+    assert [policy.delay(n) / SECOND for n in (1, 2, 99)] == [5, 10, 300]
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
         ("kind", "linear"),
         ("base", -SECOND),
         ("base", None),
-        ("base", 60),
+        ("base", "soon"),
+        ("base", True),
+        ("cap", float("nan")),
         ("cap", timedelta(days=366)),
         ("cap", -SECOND),
         ("crash_delay", -SECOND),

@@ -226,7 +226,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_written(app, op
         ({"debounce": "5s", "unique": "active"}, "leave out run_at, delay and unique"),
         ({"debounce": "5s", "on_conflict": "raise"}, "on_conflict is 'raise'"),
         ({"throttle": "5s", "unique": "forever"}, "leave out unique"),
-        ({"throttle": "5s", "on_conflict": "replace"}, "give on_conflict='raise' or none"),
+        ({"throttle": "5s", "on_conflict": "replace"}, "give on_conflict='return' or 'raise'"),
     ],
 )
 def test_what_does_not_go_together_is_refused_when_the_job_type_is_defined(app, options, message):

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from examples.categories import HUBSPOT
 from onward import Context, JobState, RetryPolicy
 from onward.core.work.error_record import ErrorRecord
 from tests.failures.classification.classification_provider import Provider, fetch, fetch_async, provider
@@ -33,14 +34,14 @@ async def test_one_attempt_may_hold_several_calls(app, server, kind):
 
     if kind == "async":
 
-        @app.job(category="hubspot")
+        @app.job(category=app.category(HUBSPOT).name)
         async def push(ctx: Context, url: str) -> int:
             await ctx.acall_provider(fetch_async, url, retry=SHORT)
             return ctx.job.attempt
 
     else:
 
-        @app.job(category="hubspot")
+        @app.job(category=app.category(HUBSPOT).name)
         def push(ctx: Context, url: str) -> int:
             ctx.call_provider(fetch, "httpx", url, retry=SHORT)
             return ctx.job.attempt
@@ -55,7 +56,7 @@ async def test_calls_that_are_used_up_end_the_attempt_as_a_rate_limit(app, serve
     # S3-32, R12: the preset counts it, and waits for two minutes.
     answers = f"429|{app.clients.url}"
 
-    @app.job(category="hubspot")
+    @app.job(category=app.category(HUBSPOT).name)
     def push(ctx: Context, url: str) -> None:
         ctx.call_provider(fetch, "requests", url, retry=SHORT)
 
@@ -72,7 +73,7 @@ async def test_an_error_that_is_no_rate_limit_reaches_the_provider_once(app, ser
     # S3-33
     answers = f"500|200|{app.clients.url}"
 
-    @app.job(category="hubspot")
+    @app.job(category=app.category(HUBSPOT).name)
     async def push(ctx: Context, url: str) -> None:
         await ctx.acall_provider(fetch_async, url, retry=SHORT)
 
@@ -87,13 +88,13 @@ async def test_a_wait_for_a_provider_gives_way(app, server, kind):
 
     if kind == "async":
 
-        @app.job(category="hubspot")
+        @app.job(category=app.category(HUBSPOT).name)
         async def push(ctx: Context, url: str) -> None:
             await ctx.acall_provider(fetch_async, url, retry=LONG)
 
     else:
 
-        @app.job(category="hubspot")
+        @app.job(category=app.category(HUBSPOT).name)
         def push(ctx: Context, url: str) -> None:
             ctx.call_provider(fetch, "httpx", url, retry=LONG)
 

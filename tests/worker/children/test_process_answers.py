@@ -151,7 +151,7 @@ async def test_what_has_an_obvious_form_in_json_is_a_result(shared):
 
 
 async def test_a_result_that_is_no_json_fails_and_says_where(shared):
-    with pytest.raises(ChildError, match=r"PayloadRejected: result at \$\.deep\[0\]: .* is a object"):
+    with pytest.raises(ChildError, match=r"PayloadRejected: result at \$\.deep\[0\]: .* is an object"):
         await run(shared, jobs.answer, how="object")
 
 

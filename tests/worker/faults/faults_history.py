@@ -89,6 +89,10 @@ def _second_ends(events: Page[Event]) -> Iterator[str]:
     if len(ends) > 1:
         yield f"I2 ended {len(ends)} times"
     settled = Counter(event.lease for event in events if event.event in SETTLES and event.lease is not None)
+    # The attempt at which a job dies has failed, too: its two events are one end.
+    settled.subtract(
+        [event.lease for event in ends if event.event == "job.deadlettered" and event.lease is not None]
+    )
     for lease, times in settled.items():
         if times > 1:
             yield f"I2 lease {lease} was settled {times} times"

@@ -36,7 +36,7 @@ class Writing:
 
     def end(self, count: int) -> None:
         ended, self.jobs = self.jobs[:count], self.jobs[count:]
-        self.finisher.add_all([(job, Succeeded(), (), None, None) for job in ended])
+        self.finisher.add_all([(job, Succeeded(), (), None, None, None) for job in ended])
 
     async def end_and_look_away(self, count: int) -> None:
         """End some, and let the finisher do what it would do at once."""

@@ -27,8 +27,8 @@ class LosesAnswers(Clients):
         self._call = call
         self.lost = 0
 
-    def open_async(self, *, steady: bool = False) -> AsyncClient:
-        client = super().open_async(steady=steady)
+    def open_async(self, *, for_worker: bool = False) -> AsyncClient:
+        client = super().open_async(for_worker=for_worker)
         worker = client.worker
         done = getattr(worker, self._call)
 

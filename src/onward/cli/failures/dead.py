@@ -24,6 +24,7 @@ from onward.cli.failures.dead_target import (
     find_target,
     page_by_page,
     report,
+    resolved,
 )
 from onward.cli.operator_options import (
     ACTOR,
@@ -250,7 +251,7 @@ def _resolve(
         target = DeadTarget() if name is None else find_target(client, name)
         act = _act_on(client, target, one, many, conditions)
         found = act(limit=limit, dry_run=True)
-        if dry_run or not found.found:
+        if dry_run or found.refused or not found.found:
             report(found, done, as_json, dry_run=dry_run)
             return
         confirmed(f"{verb.capitalize()} {count_jobs(found.found)}?", yes=yes)
@@ -273,6 +274,9 @@ def _act_on(
         return partial(many, client, DeadFilter(group=target.fingerprint, **conditions))
     if conditions:
         raise click.UsageError("options that select jobs do not apply to a single job; leave them out")
+    if (became := client.dead.get(job_id).resolution) is not None:
+        refused = Bulk(found=1, refused={job_id: f"it {resolved(became)}"})
+        return lambda **_: refused
     return lambda *, dry_run=False, **_: Bulk(found=1) if dry_run else one(client, job_id)
 
 
@@ -291,6 +295,10 @@ def _edit(client: Client, target: DeadTarget, **texts: Any) -> Edit:
     if target.job_id is None:
         raise click.UsageError(
             "no change was given for this group; give --patch, --queue, --priority or --max-attempts"
+        )
+    if not sys.stdin.isatty():
+        raise click.UsageError(
+            "the standard input is no terminal, so no editor can be opened; give --patch or --payload"
         )
     import json
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from onward.cli.views.text import lasting, say, short, table
+from onward.cli.views.text import clean_lines, say, short, table
+from onward.core.inputs.duration import lasting
 from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
@@ -88,8 +89,7 @@ def letter_lines(letter: DeadLetter, policies: Policies) -> list[str]:
     }
     changes = [f"    {_change(one)}" for one in (became and became.diff) or ()]
     trace = job.error.traceback if job.error else None
-    indented = [f"    {_kept(line)}" for line in (trace or "").splitlines() if line.strip()]
-    return [*_facts(facts), *changes, *indented]
+    return [*_facts(facts), *changes, *clean_lines(trace or "", "    ").splitlines()]
 
 
 def say_preview(preview: FixPreview) -> None:
@@ -107,11 +107,6 @@ def _change(change: dict[str, Any]) -> str:
         for side in ("before", "after")
     )
     return f"{clean(str(change.get('path', '…')))}: {before} → {after}"
-
-
-def _kept(line: str) -> str:
-    """Remove control characters from a line, but keep its indentation."""
-    return " " * (len(line) - len(line.lstrip(" "))) + clean(line)
 
 
 def _cause(what: DeadGroup | DeadLetter, longest: int | None = _LONGEST) -> str:

@@ -8,18 +8,20 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 
 from onward.cli.views.text import say, short, shown_json
+from onward.core.inputs.duration import lasting
 from onward.core.inputs.plain_text import one_line as clean
-from onward.errors import InvalidSetting, JobNotFound
+from onward.errors import AlreadyResolved, InvalidSetting, JobNotFound, OnwardError
 
 if TYPE_CHECKING:
     from onward.clients.sync.client import Client
     from onward.core.bulk import Bulk
-    from onward.core.failures.dead_letter import DeadGroup
+    from onward.core.failures.dead_letter import DeadGroup, Resolution
 
 _GROUP = re.compile(r"[0-9a-f]{1,12}|unknown")
 _FINGERPRINT = re.compile(r"[0-9a-f]{12}|unknown")
@@ -60,8 +62,24 @@ def find_target(client: Client, name: str) -> DeadTarget:
     return found[0]
 
 
-def _nothing(client: Client, name: str, beginning: str) -> JobNotFound:
+def resolved(became: Resolution) -> str:
+    """Return how, when and by which actor a death was resolved: `was replayed 3s ago by user:ada`."""
+    actor = ":".join(part for part in (became.actor_type, became.actor_id) if part)
+    ago = lasting(max(datetime.now(UTC) - became.at, timedelta()))
+    successor = f", by job {became.successor_id}" if became.successor_id else ""
+    return clean(f"was {became.resolution} {ago} ago{f' by {actor}' if actor else ''}{successor}")
+
+
+def _nothing(client: Client, name: str, beginning: str) -> OnwardError:
     from onward.core.failures.dead_letter import DeadFilter
+    from onward.core.jobs.filters import JobFilter
+
+    jobs = [*client.jobs.list(JobFilter(id=beginning), limit=2)] if _JOB.fullmatch(beginning) else []
+    if len(jobs) == 1:
+        job = jobs[0]
+        if deaths := client.dead.history(job.id).items:
+            return AlreadyResolved(f"job {job.id} {resolved(deaths[-1])}, and is {job.state} now")
+        return JobNotFound(f"job {job.id} is {job.state}, not dead; onward doctor {job.id} explains it")
 
     if _FINGERPRINT.fullmatch(beginning):
         for letter in client.dead.list(DeadFilter(resolved="yes", group=beginning), limit=1):

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,12 @@ import click
 
 from onward.cli.find_app import find_app
 from onward.cli.jobs.payload_argument import read_payload, words_to_payload
+from onward.cli.limits.existing_names import nearest
+from onward.cli.operator_options import check_actor
 from onward.cli.times import read_instant, read_length
 from onward.cli.views.progress_line import ProgressLine
-from onward.cli.views.text import lasting, say, short, shown_json
+from onward.cli.views.text import say, short, shown_json
+from onward.core.inputs.duration import lasting
 from onward.core.inputs.plain_text import one_line as clean
 from onward.errors import InvalidSetting, JobNotEnded
 
@@ -36,14 +40,14 @@ _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5
 @click.option(
     "--app", metavar="APP", help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py."
 )
-@click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
+@click.option("--url", metavar="URL", help="The database; else the app's own, else ONWARD_URL.")
 @click.option("--delay", help="Run the job after this delay, such as 90s, 10m or 7d.")
 @click.option(
     "--at",
     metavar="TIME",
     help="Run the job at this time, such as 2026-01-31T18:00+01:00; without an offset, in local time.",
 )
-@click.option("--priority", type=int, help="The priority, 1 to 10; a lower number runs first.")
+@click.option("--priority", type=int, help="1 to 10, or -1000 to 1000: a lower one runs first.")
 @click.option("--queue", help="The queue of the job.")
 @click.option("--key", help="The idempotency key; one job at a time holds it.")
 @click.option("--unique", metavar="TIME", help="How long the job holds the key: 7d, active or forever.")
@@ -54,7 +58,9 @@ _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5
 )
 @click.option("--org", "org_id", help="The org of the job.")
 @click.option("--project", "project_id", help="The project of the job.")
-@click.option("--actor", help="The actor that enqueues it: user:42, system:nightly, api_key:k1.")
+@click.option(
+    "--actor", callback=check_actor, help="The actor that enqueues it: user:42, system:nightly, api_key:k1."
+)
 @click.option("--request-id", help="The id of the request that enqueues it.")
 @click.option("--max-attempts", type=int, help="At most this many attempts.")
 @click.option(
@@ -83,24 +89,35 @@ def command(
     from onward.handlers.clients import Clients
 
     known = find_app(app, url)
-    chosen = {name: value for name, value in options.items() if value is not None}
-    if "at" in chosen:
-        chosen["run_at"] = read_instant("--at", chosen.pop("at"))
-    if "delay" in chosen:
-        chosen["delay"] = read_length("--delay", chosen["delay"])
-    if known is not None and known.policies.settings.contract == "required":
-        chosen = {**_origin(), **chosen}
-    new = _build(known, job, words, payload, chosen)
+    chosen = _read(options)
+    # A required contract gives every job a key.
+    strict = known is not None and known.policies.settings.contract == "required"
+    new = _build(known, job, words, payload, {**_origin(), **chosen} if strict else chosen)
+    if "unique" in chosen and new.key is None and not strict:
+        raise InvalidSetting("--unique says how long a key holds, but the job has none; give --key too")
     with (known.clients if known else Clients(url)).open() as client:
         if known is None:
             # In the wrong folder this creates a new database, so the user must see which one it is.
             say(f"the job goes to {describe_database(client)}", timed=False)
+            _say_if_unknown(client, job)
         enqueued = client.enqueue(new)
         if not wait:
             _print_enqueued(enqueued, as_json=as_json)
             return 0
         ended = _without_secrets(_wait(client, enqueued, timeout), client.policies.settings.redact)
         return _print_ended(enqueued, ended, as_json=as_json)
+
+
+def _read(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, with their times and lengths of time read."""
+    chosen = {name: value for name, value in options.items() if value is not None}
+    if "at" in chosen:
+        chosen["run_at"] = read_instant("--at", chosen.pop("at"))
+    if "delay" in chosen:
+        chosen["delay"] = read_length("--delay", chosen["delay"])
+    if chosen.get("unique", "active") not in {"active", "forever"}:
+        chosen["unique"] = read_length("--unique", chosen["unique"])
+    return chosen
 
 
 def _origin() -> dict[str, str]:
@@ -131,6 +148,15 @@ def _build(
     function = job_type.handler.function
     arguments = words_to_payload(words, function) if payload is None else read_payload(payload)
     return job_type.using(**options).build(**arguments)
+
+
+def _say_if_unknown(client: Client, job_type: str) -> None:
+    """Print a note if workers run and none of them knows the job type; a later one may."""
+    now = datetime.now(UTC)
+    known = [worker.job_types for worker in client.workers.list() if worker.lives(now)]
+    if known and all(types is not None and job_type not in types for types in known):
+        near = nearest(job_type, {name for types in known for name in types or ()})
+        say(clean(f'note: no worker that runs now knows the job type "{job_type}"{near}'), timed=False)
 
 
 def _wait(client: Client, enqueued: Enqueued, timeout: str | None) -> Job:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from onward.core.inputs.plain_text import kind_of
 from onward.errors import InvalidSetting
 
 _Fits = Callable[[str, Any], bool]
@@ -30,9 +31,7 @@ def read_payload(source: str, option: str = "--payload") -> dict[str, Any]:
     except msgspec.DecodeError as error:
         raise InvalidSetting(f"{name} is not JSON: {error}") from None
     if not isinstance(payload, dict):
-        raise InvalidSetting(
-            f'{name} is a {type(payload).__name__}; give a JSON object, such as {{"id": 42}}'
-        )
+        raise InvalidSetting(f'{name} is {kind_of(payload)}; give a JSON object, such as {{"id": 42}}')
     return payload
 
 

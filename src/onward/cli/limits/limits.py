@@ -72,6 +72,8 @@ def set_(
     url: str | None,
 ) -> None:
     """Override what the application declares for the limit NAME; running jobs continue."""
+    if concurrency is None and rate is None and burst is None:
+        raise click.UsageError("no bound was given; give --concurrency, --rate or --burst")
     with open_operator(app, url, actor) as client:
         limit = client.limits.set(name, concurrency=concurrency, rate=rate, burst=burst, reason=reason)
     say(_line(limit), timed=False)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from onward.cli.find_app import look_for_app
+from onward.cli.limits.existing_names import check_exists, nearest
 from onward.cli.operator_options import ACTOR, AS_JSON, PLACE, open_client, open_operator, with_options
 from onward.cli.views.text import say, shown_json
 from onward.core.inputs.plain_text import one_line as clean
@@ -26,6 +28,7 @@ _WHAT = (
     click.option("--org", metavar="ORG", help="An org instead of a queue."),
     click.option("--job-type", metavar="TYPE", help="A job type instead of a queue."),
 )
+_FORCE = (click.option("--force", is_flag=True, help="Also if nothing has this name yet."),)
 
 
 @click.group("queues")
@@ -53,11 +56,17 @@ def list_(*, as_json: bool, app: str | None, url: str | None) -> None:
         click.echo(clean(f"{queue['name']}  {numbers}{_summary(queue['policy'])}{_why(queue['paused'])}"))
     for pause in others:
         click.echo(clean(f"{pause.scope} {pause.name}{_why(pause)}"))
+    if not queues and not others:
+        say(
+            "no job waits or runs, and nothing is paused; onward enqueue JOB puts a job into a queue",
+            timed=False,
+        )
 
 
 @command.command("pause")
 @with_options(*_WHAT)
 @click.option("--reason", required=True, metavar="TEXT", help="The reason; workers and dashboards show it.")
+@with_options(*_FORCE)
 @with_options(*ACTOR, *PLACE)
 def pause_(
     *,
@@ -65,6 +74,7 @@ def pause_(
     org: str | None,
     job_type: str | None,
     reason: str,
+    force: bool,
     actor: str | None,
     app: str | None,
     url: str | None,
@@ -72,6 +82,8 @@ def pause_(
     """Stop claims from a QUEUE, an org or a job type; running jobs continue."""
     scope, name = _chosen(queue, org, job_type)
     with open_operator(app, url, actor) as client:
+        if not force:
+            check_exists(client, look_for_app(app, url).app, scope, name)
         changed = _pausable(client, scope).pause(name, reason=reason)
     say(clean(f"{name} is paused" if changed else f"{name} was paused for that reason already"), timed=False)
 
@@ -94,7 +106,9 @@ def resume(
     scope, name = _chosen(queue, org, job_type)
     with open_operator(app, url, actor) as client:
         changed = _pausable(client, scope).resume(name, reason=reason)
-    say(clean(f"{name} goes on" if changed else f"{name} was not paused"), timed=False)
+        paused = [] if changed else [one.name for one in client.gate.status().pauses if one.scope == scope]
+    text = f"{name} goes on" if changed else f"{name} was not paused{nearest(name, paused)}"
+    say(clean(text), timed=False)
 
 
 @command.command("limit")
@@ -103,7 +117,7 @@ def resume(
 @click.option("--rate", metavar="N/TIME|none", help="At most this many starts in a period, such as 10/1m.")
 @click.option("--burst", type=int, metavar="N", help="At most this many of those starts at once.")
 @click.option("--reason", required=True, metavar="TEXT", help="The reason; kept in the audit.")
-@with_options(*ACTOR, *PLACE)
+@with_options(*_FORCE, *ACTOR, *PLACE)
 def limit(
     *,
     queue: str,
@@ -111,13 +125,20 @@ def limit(
     rate: str | None,
     burst: int | None,
     reason: str,
+    force: bool,
     actor: str | None,
     app: str | None,
     url: str | None,
 ) -> None:
     """Override the policy that the application declares for QUEUE; "none" removes a bound."""
+    if concurrency is None and rate is None and burst is None:
+        raise click.UsageError("no bound was given; give --concurrency, --rate or --burst")
+    if concurrency not in {None, "none"} and not str(concurrency).isdecimal():
+        raise click.UsageError(f"--concurrency is {concurrency!r:.80}; give a whole number, or none")
     most: Any = int(concurrency) if concurrency and concurrency.isdecimal() else concurrency
     with open_operator(app, url, actor) as client:
+        if not force:
+            check_exists(client, look_for_app(app, url).app, "queue", queue)
         now = client.queues.limit(queue, concurrency=most, rate=rate, burst=burst, reason=reason)
     say(clean(f"{queue}{_summary(now.policy.stored())}"), timed=False)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.operator_options import AS_JSON, PLACE, open_client, with_options
+from onward.cli.operator_options import AS_JSON, PLACE, find_job, open_client, with_options
 from onward.cli.times import read_instant
 from onward.cli.views.text import say, short, shown_json
 from onward.core.inputs.plain_text import one_line as clean
@@ -56,7 +56,7 @@ def list_(
 ) -> None:
     """List the records of the audit, the newest first."""
     with open_client(app, url) as client:
-        page = client.audit.list(_filter(**narrow), limit=limit, cursor=cursor, oldest_first=oldest)
+        page = client.audit.list(_filter(client, **narrow), limit=limit, cursor=cursor, oldest_first=oldest)
     if as_json:
         click.echo(shown_json(page))
         return
@@ -71,7 +71,7 @@ def list_(
 def export(*, app: str | None, url: str | None, **narrow: Any) -> None:
     """Print all matching records as JSON lines, the oldest first."""
     with open_client(app, url) as client:
-        for record in client.audit.export(_filter(**narrow)):
+        for record in client.audit.export(_filter(client, **narrow)):
             click.echo(shown_json(record))
 
 
@@ -113,6 +113,7 @@ def _verified(client: Client, head: str | None) -> AuditVerified:
 
 
 def _filter(
+    client: Client,
     *,
     since: str | None,
     until: str | None,
@@ -129,7 +130,7 @@ def _filter(
         until=read_instant("--until", until) if until else None,
         org_id=org,
         event=event,
-        job_id=job_id,
+        job_id=find_job(client, job_id) if job_id else None,
         actor_type=kind or None,
         actor_id=name or None,
     )

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from onward.cli.views.text import lasting, table
+from onward.cli.views.text import table
+from onward.core.inputs.duration import lasting
 from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from onward.cli.views.text import say
     "--app", metavar="APP", help="module:attribute; else ONWARD_APP, onward.toml, pyproject.toml, ./app.py."
 )
 @click.option(
-    "--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own, else ./onward.db."
+    "--url", metavar="URL", help="The database; else the app's own, else ONWARD_URL, else ./onward.db."
 )
 def command(
     *, only_plan: bool, only_check: bool, row_security: bool | None, app: str | None, url: str | None

@@ -76,6 +76,9 @@ def _prune(client: Client) -> dict[str, int]:
 
 def _show(what: str, counts: Mapping[str, int], *, more: bool) -> None:
     if not counts:
-        say("nothing is past its retention", timed=False)
+        say(
+            "nothing is past its retention; onward maintenance report shows how long each kind is kept",
+            timed=False,
+        )
     for kind, count in counts.items():
         click.echo(f"{kind:<14} {count}{'+' if more else ''} {what}")

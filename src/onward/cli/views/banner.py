@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onward.cli.views.text import lasting, masked, say
+from onward.cli.views.text import masked, say
+from onward.core.inputs.duration import lasting
 from onward.core.inputs.plain_text import one_line as clean
+from onward.core.policy.application import SCHEMA
 
 if TYPE_CHECKING:
     from onward.app import Onward
@@ -23,15 +25,16 @@ def describe_database(client: Client) -> str:
     from onward.stores.sqlite.sqlite_store import SqliteStore
 
     store, plan = client.store, client.plan()
+    named = "" if store.prefix[:-1] == SCHEMA else f", tables {store.prefix}*"
     if not isinstance(store, SqliteStore):
         plan.check()
         url = masked(getattr(store, "url", "postgresql://")).partition("://")[2]
-        return f"postgresql {clean(url)} (schema {plan.version})"
+        return f"postgresql {clean(url)}{named} (schema {plan.version})"
     client.migrate()
     path, here = store.file.path, Path.cwd()
     name = f"./{path.relative_to(here)}" if path.is_relative_to(here) else str(path)
     done = "" if plan.version == plan.newest else "created, " if plan.version == 0 else "migrated, "
-    return f"sqlite {clean(name)} ({done}schema {plan.newest})"
+    return f"sqlite {clean(name)}{named} ({done}schema {plan.newest})"
 
 
 def describe_jobs(app: Onward) -> str:

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from onward.core.secrets.redaction import Redaction
 
 _PASSWORD = re.compile(r"//([^/@:]*):.*@", re.DOTALL)
-_SECONDS = 60
-_MINUTES = 60 * 60
-_HOURS = 48 * 60 * 60
 
 
 def shown_json(value: object, redaction: Redaction | None = None) -> str:
@@ -30,6 +27,12 @@ def shown_json(value: object, redaction: Redaction | None = None) -> str:
 
     text = json.dumps(plain(value, redaction), ensure_ascii=False)
     return CONTROLS.sub(lambda control: "".join(f"\\u{ord(letter):04x}" for letter in control[0]), text)
+
+
+def clean_lines(text: str, indent: str) -> str:
+    """Return a text of several lines without control characters; each line keeps its own indentation."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return "\n".join(f"{indent}{line[: len(line) - len(line.lstrip(' '))]}{clean(line)}" for line in lines)
 
 
 def say(text: str, *, timed: bool = True) -> None:
@@ -44,21 +47,6 @@ def short(job_id: str, *, stream: object = None) -> str:
     """Shorten an id on a terminal; elsewhere a program may read it, so it stays complete."""
     is_terminal = getattr(stream or sys.stderr, "isatty", bool)()
     return f"{job_id[:6]}…{job_id[-3:]}" if is_terminal else job_id
-
-
-def lasting(length: timedelta) -> str:
-    """Return a length of time in a short form: 184 ms, 5s, 7m 30s, 7h 41m, 3d."""
-    seconds = length.total_seconds()
-    rounded = round(seconds)
-    if seconds < 1:
-        return f"{round(seconds * 1000)} ms"
-    if rounded < _SECONDS:
-        return f"{round(seconds, 1):g}s"
-    if rounded < _MINUTES:
-        return f"{rounded // 60}m" + (f" {rounded % 60}s" if rounded % 60 else "")
-    if rounded < _HOURS:
-        return f"{rounded // 3600}h" + (f" {rounded % 3600 // 60}m" if rounded % 3600 // 60 else "")
-    return f"{rounded // 86400}d"
 
 
 def masked(url: str) -> str:

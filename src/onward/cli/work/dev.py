@@ -11,15 +11,18 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from onward.cli.find_app import check_module, name_of_app
+from onward.cli.find_app import check_module, name_of_app, pass_on_url
 from onward.cli.log_setup import LEVELS
+from onward.cli.times import to_length
 from onward.cli.views.text import say
 from onward.core.inputs.plain_text import one_line as clean
+from onward.worker.stopping import StopRequests, stop_signals
 
 if TYPE_CHECKING:
     from onward.worker.supervisor import Child
@@ -41,25 +44,28 @@ Stamps = dict[str, tuple[int, int]]
 )
 @click.option(
     "--grace",
+    callback=to_length,
+    metavar="TIME",
     default="5s",
     show_default=True,
     help="How long running jobs may take to finish before a restart or exit.",
 )
-@click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
+@click.option("--url", metavar="URL", help="The database; else the app's own, else ONWARD_URL.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
-def command(*, app: str | None, concurrency: int, grace: str, url: str | None, log_level: str) -> int:
+def command(*, app: str | None, concurrency: int, grace: timedelta, url: str | None, log_level: str) -> int:
     """Run the jobs of APP (module:attribute) in this folder, and restart when a .py file changes.
 
     Without APP, the app comes from ONWARD_APP, onward.toml, pyproject.toml or ./app.py.
     """
-    if url is not None:
-        os.environ["ONWARD_URL"] = url
+    pass_on_url(url)
     app = name_of_app(app)
     # The command waits while the user fixes broken code, but a wrong app name can never succeed: fail at
     # once.
     check_module(app)
     worker = [sys.executable, "-m", "onward", "worker", app, "--concurrency", str(concurrency)]
-    return asyncio.run(_Reloader([*worker, "--grace", grace, "--log-level", log_level]).run())
+    return asyncio.run(
+        _Reloader([*worker, f"--grace={grace.total_seconds()}s", "--log-level", log_level]).run()
+    )
 
 
 class _Reloader:
@@ -69,12 +75,13 @@ class _Reloader:
         self._command = command
         self._child: Child | None = None
         self._stopping = asyncio.Event()
+        self._requests = StopRequests()
         self._began = time.monotonic()
 
     async def run(self) -> int:
         """Run until a signal stops it; return the exit code."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in stop_signals():
             loop.add_signal_handler(number, self._stop, number)
         start = "first"
         while True:
@@ -117,7 +124,7 @@ class _Reloader:
 
     def _stop(self, number: signal.Signals) -> None:
         self._stopping.set()
-        if self._child is not None:
+        if self._requests.add() and self._child is not None:
             self._child.stop(number)
 
 

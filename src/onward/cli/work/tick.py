@@ -8,7 +8,8 @@ import click
 
 from onward.cli.find_app import load_app, name_of_app
 from onward.cli.log_setup import LEVELS, set_up_logs
-from onward.cli.views.text import lasting, say, shown_json
+from onward.cli.views.text import say, shown_json
+from onward.core.inputs.duration import lasting
 
 
 @click.command("tick")
@@ -23,7 +24,7 @@ from onward.cli.views.text import lasting, say, shown_json
     show_default=True,
     help="Run at most this many seconds.",
 )
-@click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
+@click.option("--url", metavar="URL", help="The database; else the app's own, else ONWARD_URL.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document about what was done.")
 def command(

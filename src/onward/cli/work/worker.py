@@ -9,12 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from onward.cli.find_app import load_app, name_of_app
+from onward.cli.find_app import load_app, name_of_app, pass_on_url
+from onward.cli.limits.existing_names import nearest, queues_of
 from onward.cli.log_setup import LEVELS, set_up_logs
 from onward.cli.times import to_length
 from onward.cli.views.text import shown_json
@@ -32,6 +32,7 @@ class _Options:
 
     app: str
     queues: tuple[str, ...]
+    types: tuple[str, ...]
     processes: int
     concurrency: int
     grace: timedelta
@@ -52,6 +53,7 @@ class _Options:
         arguments += ["--concurrency", str(self.concurrency)]
         arguments += [f"--grace={self.grace.total_seconds()}s", f"--lease={self.lease.total_seconds()}s"]
         arguments += [argument for chosen in self.queues for argument in ("-q", chosen)]
+        arguments += [argument for chosen in self.types for argument in ("--types", chosen)]
         arguments += ["--max-jobs", str(self.max_jobs)] if self.max_jobs else []
         return [*arguments, *(["--drain"] if self.drain else [])]
 
@@ -65,6 +67,7 @@ class _Options:
     metavar="Q[=N],…",
     help="Only these queues, each with at most N jobs at once.",
 )
+@click.option("--types", multiple=True, metavar="TYPE,…", help="Only jobs of these types.")
 @click.option(
     "--processes", type=click.IntRange(1, 256), default=1, help="This many processes, restarted if they die."
 )
@@ -95,7 +98,7 @@ class _Options:
     "--drain", is_flag=True, help="End when no job is left to run; exit with 6 if a job ended dead."
 )
 @click.option("--max-jobs", type=click.IntRange(1), help="End each process after this many jobs.")
-@click.option("--url", metavar="URL", help="The database; else ONWARD_URL, else the app's own.")
+@click.option("--url", metavar="URL", help="The database; else the app's own, else ONWARD_URL.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 @click.option(
     "--json",
@@ -112,7 +115,7 @@ def command(**values: Any) -> int:
     options = _Options(**{**values, "app": name_of_app(values["app"])})
     queues = parse_queues(options.queues)
     app = load_app(options.app, options.url)
-    set_up_logs(options.log_level, options.app)
+    set_up_logs(options.log_level, options.app, tracebacks=options.dev is not None)
     _warn_of_unknown(queues or {}, app)
     if options.processes > 1:
         return _supervise(app, options, queues)
@@ -134,17 +137,21 @@ def parse_queues(texts: Sequence[str]) -> dict[str, int | None] | None:
     return queues or None
 
 
+def parse_types(texts: Sequence[str]) -> list[str] | None:
+    """Read `mail.send,mail.forget`; None means all job types."""
+    types = [item.strip() for text in texts for item in text.split(",")]
+    if "" in types:
+        raise InvalidSetting(f"--types {','.join(texts)!r:.80}: give job types, with a comma between two")
+    return types or None
+
+
 def _warn_of_unknown(queues: Mapping[str, int | None], app: Onward) -> None:
     """Warn of a queue that no job type uses: it may be misspelt, or be meant for `.using(queue=…)`."""
-    from onward.core.policy.category import QUEUES
-
-    templates = [handler.template for handler in app.handlers.values()]
-    known = {*QUEUES, *(job.queue or app.policies.queue_of(job.job_type, job.category) for job in templates)}
+    known = queues_of(app)
     for queue in queues:
         if queue not in known:
-            near = get_close_matches(queue, sorted(known), 1)
-            meant = f'; did you mean "{near[0]}"?' if near else ""
-            click.echo(clean(f'note: no job type of this app goes to the queue "{queue}"{meant}'), err=True)
+            note = f'note: no job type of this app goes to the queue "{queue}"{nearest(queue, known)}'
+            click.echo(clean(note), err=True)
 
 
 def _work(app: Onward, options: _Options, queues: Mapping[str, int | None] | None) -> int:
@@ -171,9 +178,10 @@ def _work(app: Onward, options: _Options, queues: Mapping[str, int | None] | Non
             parent.tell_registered(worker_id)
 
     worker = app.worker(
-        queues=queues, concurrency=options.concurrency, lease=options.lease, grace=options.grace,
+        queues=queues, types=parse_types(options.types), concurrency=options.concurrency,
+        lease=options.lease, grace=options.grace,
         drain=options.drain, max_jobs=options.max_jobs, on_registered=registered,
-        on_end=attempt_lines.say_attempt if options.dev else attempt_lines.say_failure,
+        on_end=attempt_lines.say_attempt if options.dev else None,
     )  # fmt: skip
     done = _print_tally if options.as_json else None
     return run_worker(worker, drain=options.drain, grace=options.grace, parent=parent, done=done)
@@ -202,5 +210,6 @@ def _supervise(app: Onward, options: _Options, queues: Mapping[str, int | None] 
         with app.clients.open() as client:
             return len(client.worker.rescue_worker(worker_id, how=how).held)
 
+    pass_on_url(app.clients.url)
     supervisor = Supervisor(options.again(), options.processes, give_back=give_back)
     return asyncio.run(supervisor.run())

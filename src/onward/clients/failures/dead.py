@@ -114,7 +114,8 @@ class AsyncDead:
                 reset_attempts=reset_attempts,
                 every=NO_TIME if rate is None else interval("rate", rate),
                 dry_run=dry_run,
-            )
+            ),
+            dry_run=dry_run,
         )
 
     async def discard(self, ids: Collection[AnyJobId], *, reason: str) -> Bulk:
@@ -135,7 +136,8 @@ class AsyncDead:
         """Discard the unresolved jobs of a filter."""
         covered = Range(listing="dead.discard", limit=limit, cursor=cursor)
         return await self._walk(
-            dead_bulk.discard(where, covered, self._policies, reason=reason, dry_run=dry_run)
+            dead_bulk.discard(where, covered, self._policies, reason=reason, dry_run=dry_run),
+            dry_run=dry_run,
         )
 
     async def fix(self, job_id: AnyJobId, edit: Edit, *, reason: str) -> DeadLetter:
@@ -172,7 +174,8 @@ class AsyncDead:
                 reason=reason,
                 make_id=_make_id,
                 dry_run=dry_run,
-            )
+            ),
+            dry_run=dry_run,
         )
 
     async def preview(self, job_id: AnyJobId, edit: Edit) -> FixPreview:

@@ -55,7 +55,7 @@ class AsyncBatches:
         new = self._new(name, on_success, on_failure, on_complete)
         hooks = self._policies.registry.around_enqueue
         shown = [filled(job, self._policies) for job in self._binding.placed(jobs)] if hooks else jobs
-        with around_enqueue(hooks, shown) as passage:
+        with around_enqueue(self._policies, shown) as passage:
             wanted = list(inherit(self._binding.placed(passage.jobs), self._policies))
             made = await self._enqueue(new, wanted)
             passage.enqueued = made.jobs
@@ -72,6 +72,7 @@ class AsyncBatches:
             ),
             atomic=True,
             org_id=new.origin.org_id,
+            scope=self._binding.scope_of_new,
         )
 
     async def open(
@@ -88,7 +89,10 @@ class AsyncBatches:
         """
         new = self._new(name, on_success, on_failure, on_complete)
         await self._run(
-            lambda: batch_create.open_batch(new, self._policies), atomic=True, org_id=new.origin.org_id
+            lambda: batch_create.open_batch(new, self._policies),
+            atomic=True,
+            org_id=new.origin.org_id,
+            scope=self._binding.scope_of_new,
         )
         return new.id
 
@@ -99,7 +103,8 @@ class AsyncBatches:
         id.
         """
         wanted = normalise_id(batch_id, of="batch")
-        await self._run(lambda: batches.close(wanted), atomic=True)
+        # A handler that may enqueue a batch may also close it.
+        await self._run(lambda: batches.close(wanted), atomic=True, scope=self._binding.scope)
 
     async def cancel(
         self, batch_id: AnyJobId, *, reason: str, limit: BulkLimit = _MANY, cursor: Cursor | None = None

@@ -62,5 +62,6 @@ class AsyncFlows:
         """
         wanted = normalise_id(job_id)
         return await self._binding.walk(
-            cancel_many.cancel_flow(wanted, self._binding.policies, reason=reason, dry_run=dry_run)
+            cancel_many.cancel_flow(wanted, self._binding.policies, reason=reason, dry_run=dry_run),
+            dry_run=dry_run,
         )

@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from msgspec import structs
+
 from onward.core.jobs.job import Enqueued, NewJob
+from onward.core.jobs.payload import require_arguments
+from onward.core.policy.policies import Policies
 from onward.core.policy.registry import AroundEnqueue
 from onward.errors import InvalidSetting
 
@@ -24,18 +28,20 @@ class Passage:
 
 
 @contextmanager
-def around_enqueue(hooks: Sequence[AroundEnqueue], jobs: Iterable[NewJob]) -> Iterator[Passage]:
+def around_enqueue(policies: Policies, jobs: Iterable[NewJob]) -> Iterator[Passage]:
     """Run the functions around the enqueue in the block, which sets `enqueued`; an error reaches them all."""
+    hooks = policies.registry.around_enqueue
     passage = Passage()
     entered: list[tuple[int, AroundEnqueue, Steps]] = []
     try:
-        for place, job in enumerate(jobs):
+        for place, shown in enumerate(jobs):
+            job = shown
             # What is no job is refused later, by the enqueue itself.
             for hook in hooks if isinstance(job, NewJob) else ():
                 steps = hook(job)
-                job = _entered(hook, steps)  # noqa: PLW2901 - the next function gets what this one yielded
+                job = _entered(hook, steps)
                 entered.append((place, hook, steps))
-            passage.jobs.append(job)
+            passage.jobs.append(job if job is shown else _checked(job, shown, policies))
         yield passage
         while entered:
             place, hook, steps = entered.pop()
@@ -55,6 +61,20 @@ def _entered(hook: AroundEnqueue, steps: Steps) -> NewJob:
         ) from None
     if not isinstance(job, NewJob):
         raise InvalidSetting(f"{_name(hook)} yielded {job!r:.80}; yield the job to store: `yield new`")
+    return job
+
+
+def _checked(job: NewJob, shown: NewJob, policies: Policies) -> NewJob:
+    """Return a job that the functions changed; raise InvalidArguments for a payload that its type refuses."""
+    if not job.typed:
+        return job
+    if job.job_type != shown.job_type:
+        # Its new type checks it, and fills in what is unset.
+        return structs.replace(job, typed=False)
+    known = policies.registry.job_types.get(job.job_type)
+    if known is not None and job.payload != shown.payload:
+        require_arguments(job.payload)
+        known.check(job.payload)
     return job
 
 

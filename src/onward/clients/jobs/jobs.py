@@ -132,7 +132,8 @@ class AsyncJobs:
 
     async def _cancel(self, chosen: Chosen, covered: Range, reason: str, *, dry_run: bool) -> Bulk:
         return await self._binding.walk(
-            cancel_many.cancel_chosen(chosen, covered, self._policies, reason=reason, dry_run=dry_run)
+            cancel_many.cancel_chosen(chosen, covered, self._policies, reason=reason, dry_run=dry_run),
+            dry_run=dry_run,
         )
 
 

@@ -12,16 +12,19 @@ from onward.operations.jobs import key_conflicts
 class AsyncKeys:
     """Look up the job that holds a key, free a key, and remove lapsed keys.
 
-    A key is held within an org and a project: those of the client, by `for_org()` and `for_project()`.
+    A key is held within an org and a project: those of the client, or of the code around.
     """
 
     def __init__(self, binding: AsyncBinding) -> None:
+        self._binding = binding
         self._run = binding.run
-        self._scope = {"org_id": binding.bound.org_id, "project_id": binding.bound.project_id}
 
     async def get(self, key: str) -> Key | None:
         """Read one line of the ledger; None if no job holds the key."""
-        return await self._run(lambda: key_conflicts.get_key(key, **self._scope), write=False)
+        scope = self._binding.scope
+        return await self._run(
+            lambda: key_conflicts.get_key(key, org_id=scope.org_id, project_id=scope.project_id), write=False
+        )
 
     async def list(self, *, limit: PageSize = 50, cursor: Cursor | None = None) -> Page[Key]:
         """Read a page of the ledger, ordered by org, project and key."""
@@ -29,7 +32,10 @@ class AsyncKeys:
 
     async def forget(self, key: str, *, reason: str) -> Changed:
         """Free a key early, so that its next enqueue makes a new job."""
-        return await self._run(lambda: key_conflicts.forget(key, reason=reason, **self._scope))
+        scope = self._binding.scope
+        return await self._run(
+            lambda: key_conflicts.forget(key, reason=reason, org_id=scope.org_id, project_id=scope.project_id)
+        )
 
     async def prune(self, limit: PageSize = MOST_PER_PAGE, *, cursor: Cursor | None = None) -> Bulk:
         """Remove the lapsed ones of the next `limit` keys; raises NotAllowed for a client of one org."""

@@ -17,6 +17,7 @@ from onward.clients.records.artifact_settings import new_artifact_id
 from onward.clients.records.links import invalid, read_link, signed
 from onward.core.inputs.checks import span
 from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.plain_text import kind_of
 from onward.core.jobs.ids import AnyJobId, normalise_id
 from onward.core.page import Cursor, Page, PageSize
 from onward.core.records.artifact import (
@@ -38,9 +39,9 @@ _SECOND = timedelta(seconds=1)
 class AsyncArtifacts:
     """Store, read, share and remove artifacts; all content is checked against its sha256 when read.
 
-    An artifact belongs to the org and the project of its client, or to those of a job. Reading raises
-    ArtifactNotFound, ArtifactCorrupt if the content was changed, and InvalidSetting for a text that is
-    neither an id nor a ref.
+    An artifact belongs to the org and the project of its client or of the code around, or to those of a job.
+    Reading raises ArtifactNotFound, ArtifactCorrupt if the content was changed, and InvalidSetting for a text
+    that is neither an id nor a ref.
     """
 
     def __init__(self, binding: AsyncBinding) -> None:
@@ -64,9 +65,7 @@ class AsyncArtifacts:
         Raises InvalidSetting, InvalidJob, JobNotFound, and ContractBroken if every artifact must have an org.
         """
         if data is not None and not isinstance(data, BYTES):
-            raise InvalidSetting(
-                f"an artifact's data is a {type(data).__name__}; give bytes, or use put_file()"
-            )
+            raise InvalidSetting(f"an artifact's data is {kind_of(data)}; give bytes, or use put_file()")
         new = NewArtifact.of(
             name, text=text is not None, content_type=content_type, roles=roles, expires=expires
         )
@@ -191,9 +190,9 @@ class AsyncArtifacts:
         return await self._content.open(await self._follow(token))
 
     async def _store(self, new: NewArtifact, source: Source, job_id: AnyJobId | None) -> Artifact:
-        bound = self._binding.bound
+        scope = self._binding.scope
         of_job = None if job_id is None else normalise_id(job_id)
-        named = Owner(org_id=bound.org_id, project_id=bound.project_id, job_id=of_job)
+        named = Owner(org_id=scope.org_id, project_id=scope.project_id, job_id=of_job)
         owner = await self._run(partial(artifacts.owner_of, named, self._binding.policies), write=False)
         content = await self._content.store(owner.org_id, source)
         return await self._run(partial(artifacts.add, new_artifact_id(), new, content, owner))

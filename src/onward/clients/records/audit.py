@@ -63,7 +63,7 @@ class AsyncAudit:
 
         Raises AuditBroken, and NotAllowed for a client of one org.
         """
-        return await self._binding.walk(seal.seal_all())
+        return await self._binding.for_worker().walk(seal.seal_all())
 
     async def verify(self, *, head: Head | str | None = None) -> AuditVerified:
         """Seal the unsealed rows, then compare every row with the chain.
@@ -71,16 +71,16 @@ class AsyncAudit:
         `head` is an earlier head of the chain that was kept elsewhere. Raises InvalidSetting for a text that
         is no head, AuditBroken, and NotAllowed for a client of one org.
         """
-        return await self._binding.walk(verify.verify(head))
+        return await self._binding.for_worker().walk(verify.verify(head))
 
     async def verify_in_steps(self, *, head: Head | str | None = None) -> AsyncIterator[AuditVerified]:
         """Verify like `verify()`, and yield what was found so far after every 1000 rows.
 
         The last answer is that of `verify()`. Raises what `verify()` raises.
         """
-        verification = verify.Verification(head)
+        verification, binding = verify.Verification(head), self._binding.for_worker()
         while not verification.done:
-            yield await self._binding.walk(verification.step())
+            yield await binding.walk(verification.step())
 
     async def prune(
         self,

@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from onward.clients.bound import UNBOUND, Bound
 from onward.connections import Connection, adapt, require_tables, run
-from onward.core.jobs.actor import Actor
 from onward.core.jobs.ids import JobId
-from onward.core.jobs.job import NewJob, micros
+from onward.core.jobs.job import NewJob
+from onward.core.jobs.scope import ALL, Scope
+from onward.core.policy.contract import check_due, check_operator
 from onward.core.policy.policies import Policies
 from onward.core.policy.settings import AUDIT_LEVELS
 from onward.errors import InvalidSetting, OnwardError
@@ -22,34 +24,10 @@ from onward.operations.flows import after_end
 from onward.operations.statement import Operation, Scalar, with_params
 from onward.operations.tenancy import check_confined, in_org, not_allowed, set_org
 from onward.operations.walk import FollowUp, Outside, Rest, Step, Walk
-from onward.origin import ambient_actor
+from onward.origin import check_change, scope_of_code, scope_of_handler
 from onward.stores import Store
 
 T = TypeVar("T")
-
-
-class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for every call of a client: its org and project, the actor it acts for, and its time."""
-
-    org_id: str | None = None
-    project_id: str | None = None
-    actor: Actor | None = None
-    instant: datetime | None = None
-    """The time for tests; None is the database's clock."""
-
-    def acting(self) -> tuple[str | None, str | None]:
-        """Return the type and id of the bound actor, or else of the actor whose code runs here."""
-        actor = self.actor or ambient_actor()
-        return (None, None) if actor is None else (actor.type, actor.id)
-
-    def usual(self) -> dict[str, Scalar]:
-        """Return the parameters of every statement, which a statement's own parameters override."""
-        actor_type, actor_id = self.acting()
-        now = None if self.instant is None else micros(self.instant)
-        return {"now": now, "actor_type": actor_type, "actor_id": actor_id}
-
-
-_UNBOUND = Bound()
 
 
 class Binding:
@@ -63,7 +41,7 @@ class Binding:
         self,
         store: Store,
         policies: Policies,
-        bound: Bound = _UNBOUND,
+        bound: Bound = UNBOUND,
         tx: Connection | None = None,
     ) -> None:
         self.store = store
@@ -71,12 +49,27 @@ class Binding:
         self.bound = bound
         self._tx = tx
         level = AUDIT_LEVELS.index(policies.settings.audit)
-        self._always: dict[str, Scalar] = {"only_org": bound.org_id, "audited": level}
+        self._always: dict[str, Scalar] = {"audited": level}
+
+    @property
+    def scope(self) -> Scope:
+        """The org and project to which a call made here is confined: bound, or those of the running code."""
+        bound = self.bound
+        return bound.scope if bound.role == "onward" else scope_of_code(bound.scope, self.policies)
+
+    @property
+    def scope_of_new(self) -> Scope:
+        """The org and project to which an enqueue made here is confined.
+
+        A context only fills in what new jobs leave out, so it does not confine them; a handler does.
+        """
+        bound = self.bound
+        return bound.scope if bound.role == "onward" else scope_of_handler(bound.scope, self.policies)
 
     @property
     def org_id(self) -> str | None:
-        """The org to which the client is confined."""
-        return self.bound.org_id
+        """The org to which a call made here is confined."""
+        return self.scope.org_id
 
     @property
     def is_within(self) -> bool:
@@ -97,21 +90,39 @@ class Binding:
         bound = msgspec.structs.replace(self.bound, **changes)
         return Binding(self.store, self.policies, bound, self._tx)
 
+    def for_worker(self) -> Binding:
+        """Return this binding for what only workers do."""
+        return self.having(role="worker") if self.bound.role == "caller" else self
+
     def placed(self, jobs: Iterable[NewJob]) -> list[NewJob]:
-        """Return the jobs with the bound org, project and actor where they have none of their own."""
+        """Return the jobs with the bound org, project and actor where they have none of their own.
+
+        Raises InvalidJob for a job that would be due after its deadline.
+        """
         bound = self.bound
-        return in_org(jobs, bound.org_id, bound.project_id, bound.actor)
+        placed = in_org(jobs, bound.org_id, bound.project_id, bound.actor)
+        for new in placed:
+            if isinstance(new, NewJob) and new.deadline is not None:
+                check_due(new, self.now())
+        return placed
 
     def require_all_orgs(self, what: str) -> None:
         """Raise NotAllowed for a client that is confined to one org; the call `what` concerns all orgs."""
-        if self.org_id is not None:
-            raise not_allowed(f"{what}() concerns all orgs", self.org_id)
+        if (scope := self.scope) != ALL:
+            raise not_allowed(f"{what}() concerns all orgs", scope)
 
     def require_own_transactions(self, what: str) -> None:
         """Raise unless the call `what`, which concerns all orgs, may use transactions of its own."""
         self.require_all_orgs(what)
         if self.is_within:
             raise InvalidSetting(f"{what}() works in short transactions of its own; not within(tx)")
+
+    def check_change(self) -> None:
+        """Raise if the running handler may not change other jobs, or if an operator's actor is missing."""
+        if self.bound.role != "onward":
+            check_change(self.policies)
+        if self.bound.role == "caller":
+            check_operator(self.policies, self.bound.acting()[0])
 
     def run(
         self,
@@ -120,15 +131,23 @@ class Binding:
         write: bool = True,
         atomic: bool = False,
         org_id: str | None = None,
+        scope: Scope | None = None,
     ) -> T:
-        """Run an operation; `org_id` is the org whose rows it writes, for databases with row security."""
-        confined = self.org_id
-        org = confined or org_id
-        check = None if confined is None else partial(check_confined, org=confined)
+        """Run an operation; `org_id` is the org whose rows it writes, for databases with row security.
+
+        A caller that gives the `scope` has checked what the running code may do.
+        """
+        if scope is None:
+            if write:
+                self.check_change()
+            scope = self.scope
+        org = scope.org_id or org_id
+        check = None if scope == ALL else partial(check_confined, scope=scope)
+        always = {**self._always, "only_org": scope.org_id, "only_project": scope.project_id}
         usual = self.bound.usual()
 
         def made() -> Operation[T]:
-            return with_params(make(), self._always, usual, check)
+            return with_params(make(), always, usual, check)
 
         if self._tx is None:
             return self.store.run(made, write=write, atomic=atomic, org_id=org)
@@ -139,8 +158,11 @@ class Binding:
             run(set_org(org), self._tx)
         return run(made(), self._tx)
 
-    def walk(self, steps: Walk[T]) -> T:
+    def walk(self, steps: Walk[T], *, dry_run: bool = False) -> T:
         """Run a walk, each of its steps in a transaction of its own."""
+        if not dry_run:
+            # Before its first step, which may read for long, or find nothing to change.
+            self.check_change()
         try:
             step = next(steps)
             while True:
@@ -167,7 +189,13 @@ class Binding:
         """Do the follow-up work of ends that were just written.
 
         It is left to the loop of a worker where it can't be done here: in a caller's transaction, whose locks
-        would block others; for a client of one org; and while the database is unreachable.
+        would block others; for a client of one org or project; and while the database is unreachable.
         """
-        if (ids or permits) and not self.is_within and self.org_id is None and not self.store.row_security:
-            self.walk(after_end.follow_up(ids, permits, self.policies))
+        if (
+            (ids or permits)
+            and not self.is_within
+            and self.bound.scope == ALL
+            and not self.store.row_security
+        ):
+            onward = self.having(role="onward")
+            onward.walk(after_end.follow_up(ids, permits, self.policies))

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Self
 
-from onward.clients.sync.binding import Binding, Bound
+from onward.clients.bound import UNBOUND, Bound
+from onward.clients.sync.binding import Binding
 from onward.clients.sync.failures.alerts import Alerts
 from onward.clients.sync.failures.breakers import Breakers
 from onward.clients.sync.failures.dead import Dead
@@ -33,6 +34,7 @@ from onward.core.flows.flow import Flow
 from onward.core.inputs.checks import zoned
 from onward.core.jobs.actor import Actor, ActorLike
 from onward.core.jobs.job import Enqueued, NewJob
+from onward.core.jobs.scope import ALL
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.upkeep.maintenance import Plan
 from onward.operations.tenancy import check_org, check_project
@@ -48,12 +50,10 @@ class Client:
         *,
         store: Store | None = None,
         policies: Policies = DEFAULT_POLICIES,
+        bound: Bound = UNBOUND,
     ) -> None:
-        self._bind(Binding(store or open_store(url), policies))
-
-    def _bind(self, binding: Binding) -> None:
-        self._binding = binding
-        self._enqueuing = Enqueuing(binding)
+        self._binding = Binding(store or open_store(url), policies, bound)
+        self._enqueuing = Enqueuing(self._binding)
 
     def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the job that holds its key."""
@@ -79,7 +79,7 @@ class Client:
 
     @property
     def org_id(self) -> str | None:
-        """The org to which this client is confined; None for a client of all orgs."""
+        """The org to which a call made here is confined, by the client or the code around; None for none."""
         return self._binding.org_id
 
     @property
@@ -96,8 +96,8 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the store; a client confined to an org leaves it open for the other clients."""
-        if self.org_id is None:
+        """Close the store; a client confined to an org or project leaves it open for the other clients."""
+        if self.bound.scope == ALL:
             self.store.close()
 
     def within(self, tx: object) -> Self:
@@ -109,11 +109,11 @@ class Client:
 
     def for_org(self, org_id: str) -> Self:
         """Return this client confined to one org: jobs of other orgs, or of none, do not exist for it."""
-        check_org(org_id, self.org_id, self.policies)
+        check_org(org_id, self.bound.org_id, self.policies)
         return self._like(self._binding.having(org_id=org_id))
 
     def for_project(self, project_id: str) -> Self:
-        """Return this client bound to one project: what it enqueues belongs to that project."""
+        """Return this client confined to one project: other jobs do not exist for it."""
         check_project(project_id, self.bound.project_id)
         return self._like(self._binding.having(project_id=project_id))
 
@@ -245,7 +245,7 @@ class Client:
     @property
     def worker(self) -> WorkerClient:
         """What only workers do: hold a lease, claim jobs, and write their ends."""
-        return WorkerClient(self._binding)
+        return WorkerClient(self._binding.for_worker())
 
     @property
     def workers(self) -> Workers:
@@ -254,5 +254,6 @@ class Client:
 
     def _like(self, binding: Binding) -> Self:
         made = object.__new__(type(self))
-        made._bind(binding)
+        made._binding = binding
+        made._enqueuing = self._enqueuing.bound_to(binding)
         return made

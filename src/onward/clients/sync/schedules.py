@@ -65,7 +65,7 @@ class Schedules:
         Raises InvalidSetting for an invalid option or an unknown job type, and for a job that may not be
         enqueued InvalidJob, SecretInPayload or ContractBroken.
         """
-        new = job_of(job, payload, self._policies.registry.checks)
+        new = job_of(job, payload, self._policies.registry.job_types)
         options = {
             "cron": cron,
             "every": every,

@@ -48,7 +48,8 @@ class AsyncMaintenance:
         return await self._binding.walk(
             prune_round(
                 self._binding.policies, cursor, limit=limit, dry_run=dry_run, remove_files=self._remove_files
-            )
+            ),
+            dry_run=dry_run,
         )
 
     async def report(self) -> SizeReport:

@@ -19,24 +19,28 @@ from onward.clients.work.worker_schedules import AsyncWorkerSchedules
 from onward.core.bulk import Changed
 from onward.core.inputs.checks import check_kind
 from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
 from onward.core.jobs.job import Job
+from onward.core.policy.application import DeclaredTypes
 from onward.core.work.claim import ClaimSize, Due, Instructions, PolicyClaim, QueuePosition, ReadyQueues
 from onward.core.work.job_end import JobEnd, ParkedForm, ReleasedForm
-from onward.core.work.lease import JobLease, Leases, Promoted, Swept
+from onward.core.work.lease import JobLease, Leases, Promoted, Swept, check_lease
 from onward.core.work.lifecycle import End
 from onward.core.work.progress import JobReport, Report
 from onward.errors import LeaseLost
 from onward.operations.flows import after_end, graph
-from onward.operations.limits import queues
+from onward.operations.limits import pauses, queues
 from onward.operations.records import audit
 from onward.operations.schedules.fire import Known
 from onward.operations.work import leader, policy_claim, polls, progress, rescue
 from onward.operations.work.claim import claim_rows, read_claimed
 from onward.operations.work.finish import finish, finish_reported
 from onward.operations.work.leases import extend, register, retire
+from onward.operations.work.workers import check_declared, type_unknown_for
 
 L = TypeVar("L", bound=JobLease)
+_Paused = dict[str, Collection[str]]
 
 LEASE = timedelta(seconds=30)
 
@@ -111,6 +115,10 @@ class AsyncWorkerClient:
         length = duration("lease", lease)
         await self._run(lambda: register(worker_id, lease=length, info=info))
 
+    async def check_declared(self, worker_id: str, declared: DeclaredTypes) -> None:
+        """Raise InvalidSetting if a live worker of another application declares a job type otherwise."""
+        await self._run(lambda: check_declared(worker_id, declared), write=False)
+
     async def extend(
         self, worker_id: str, jobs: Collection[JobLease], *, lease: Duration = LEASE, idle: bool = False
     ) -> Leases:
@@ -135,27 +143,48 @@ class AsyncWorkerClient:
         limit: ClaimSize = 1,
         *,
         worker_id: str,
-        paused_orgs: Collection[str] = (),
-        paused_types: Collection[str] = (),
+        paused_orgs: Collection[str] | None = None,
+        paused_types: Collection[str] | None = None,
+        job_types: Collection[str] | None = None,
         past: QueuePosition | None = None,
     ) -> list[Job]:
         """Claim at most `limit` ready jobs of a queue under the worker's lease, most urgent first.
 
-        A queue that has a policy is claimed by it. Jobs of `paused_orgs` and `paused_types` are passed over.
-        The worker checks first whether the queue itself is paused. `past` is the position of the last job
-        that the caller claimed: PostgreSQL then claims only jobs behind it, and does not read the index
-        entries of jobs claimed before.
+        A queue that has a policy is claimed by it. Nothing is claimed while the gate is closed or the queue
+        is paused; jobs of paused orgs and types are passed over. A caller that keeps watch on these itself,
+        as workers do, gives `paused_orgs` and `paused_types`; then nothing is read. Only jobs of `job_types`
+        are claimed, if given. `past` is the position of the last job that the caller claimed: PostgreSQL then
+        claims only jobs behind it, and does not read the index entries of jobs claimed before.
 
         Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
         """
-        paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
+        paused: _Paused | None = {"paused_orgs": paused_orgs or (), "paused_types": paused_types or ()}
+        if paused_orgs is None and paused_types is None:
+            paused = await self._read_paused(queue)
+        if paused is None:
+            return []
         if isinstance(queue, str) and queue in self._policies.registry.queues:
-            return (await self.claim_by_policy(queue, limit, worker_id=worker_id, **paused)).jobs
-        rows = await self._run(lambda: claim_rows(queue, limit, worker_id=worker_id, **paused, past=past))
+            claim = await self.claim_by_policy(
+                queue, limit, worker_id=worker_id, **paused, job_types=job_types
+            )
+            return claim.jobs
+        rows = await self._run(
+            lambda: claim_rows(queue, limit, worker_id=worker_id, **paused, job_types=job_types, past=past)
+        )
         jobs, unreadable = read_claimed(rows, worker_id)
         if unreadable:
             await self._run(lambda: finish(unreadable))
         return jobs
+
+    async def _read_paused(self, queue: str) -> _Paused | None:
+        """Return which orgs and types are paused; None if nothing may be claimed from the queue now."""
+        check_text("queue", queue, longest=LONGEST["queue"])
+        # Else a closed gate would hide that this client may not claim.
+        self._binding.require_all_orgs("worker.claim")
+        controls = await self._run(pauses.controls, write=False)
+        if controls.gate is not None or queue in controls.paused("queue"):
+            return None
+        return {"paused_orgs": controls.held_orgs, "paused_types": controls.paused("job_type")}
 
     async def claim_by_policy(
         self,
@@ -165,6 +194,7 @@ class AsyncWorkerClient:
         worker_id: str,
         paused_orgs: Collection[str] = (),
         paused_types: Collection[str] = (),
+        job_types: Collection[str] | None = None,
     ) -> PolicyClaim:
         """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim.
 
@@ -174,7 +204,7 @@ class AsyncWorkerClient:
         declared = self._policies.registry.queues.get(queue)
         return await self._run(
             lambda: policy_claim.claim_by_policy(
-                queue, limit, worker_id=worker_id, declared=declared, **paused
+                queue, limit, worker_id=worker_id, declared=declared, **paused, job_types=job_types
             ),
             atomic=True,
         )
@@ -307,6 +337,10 @@ class AsyncWorkerClient:
         """End every leadership of a worker; return the names that it led."""
         return await self._run(lambda: leader.abdicate(worker_id))
 
+    async def type_unknown_for(self, job_type: str) -> timedelta | None:
+        """Return how long ago a live worker last knew a job type, zero if one lives; None if none did."""
+        return await self._run(lambda: type_unknown_for(job_type), write=False)
+
     async def promote(self, limit: ClaimSize = 500) -> Promoted:
         """Make due jobs ready if they need no permit or one is free; return when the next job is due.
 
@@ -322,4 +356,5 @@ def _checked(name: str, leases: Collection[L], kind: type[L], advice: str) -> Co
     for lease in leases:
         check_kind(f"one of {name}", lease, kind, advice)
         normalise_id(lease.job_id)
+        check_lease(lease.lease, lease.attempt)
     return leases

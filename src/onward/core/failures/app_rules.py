@@ -19,7 +19,7 @@ from onward.core.failures.handler_errors import Retry, Unrecoverable
 from onward.core.failures.known_errors import RULE_NAMES, raised
 from onward.core.failures.verdict import HINTS, Kind, Verdict, is_link
 from onward.core.inputs.checks import check_takes_one
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.duration import Duration, duration, written
 from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import RateLimited, Skip
 from onward.core.work.retry import LONGEST_DELAY
@@ -244,7 +244,7 @@ def _pattern(name: str, pattern: object) -> re.Pattern[str]:
 def _after(name: str, after: Duration) -> timedelta:
     wait = duration(f"rule {name}: after", after)
     if not timedelta() <= wait <= LONGEST_DELAY:
-        raise InvalidSetting(f"rule {name}: after is {wait}; give 0 to 365 days")
+        raise InvalidSetting(f"rule {name}: after is {written(wait)}; give 0 to 365 days")
     return wait
 
 

@@ -1,7 +1,8 @@
 """The circuit breaker: when calls to a provider are held, which call may probe it, and what closes it.
 
 `ask`, `answered`, `opened` and `closed` are the whole state machine; callers only store what they return.
-A breaker that is not clean lets through one call at a time, the probe.
+A breaker that is not clean lets through one call at a time, the probe. It counts jobs, not answers: a job
+that is pushed back again and again shows something about itself, not about its provider.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import msgspec
 from msgspec.structs import replace
 
 from onward.core.inputs.checks import whole_number
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.duration import Duration, duration, written
 from onward.core.inputs.fields import LONGEST, check_text
+from onward.core.jobs.job import Job
 from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lifecycle import Failed, Outcome, RateLimited, Skip, Succeeded
 from onward.errors import InvalidSetting, OnwardError
@@ -35,6 +37,8 @@ QUEUE = "queue:"
 """The prefix of the names of queues' breakers."""
 
 _LONGEST_NAME = LONGEST["queue"]
+# One job may be pushed back for a reason of its own, so no breaker opens for fewer than two.
+_FEWEST_JOBS, _MOST_JOBS = 2, 100
 # Enough to take the shortest hold beyond LONGEST_HOLD; more doublings would overflow a timedelta.
 _MOST_DOUBLINGS = 20
 _FIRST_SERVER_ERROR = 500
@@ -54,9 +58,10 @@ class BreakerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerSettings:
-    """After `failures` answers within `window` that push back, calls are held for `hold`.
+    """After `failures` different jobs were pushed back within `window`, calls are held for `hold`.
 
-    Each failed probe doubles the hold. A probe without an answer after `patience` lets another call probe.
+    A provider's Retry-After takes the place of `hold`. Each failed probe by a job that was not pushed back
+    before doubles the hold. A probe without an answer after `patience` lets another call probe.
     """
 
     failures: int = 3
@@ -69,42 +74,47 @@ class BreakerSettings:
         cls, failures: int = 3, window: Duration = "1m", hold: Duration = "20s", patience: Duration = "30s"
     ) -> BreakerSettings:
         """Read settings as an application writes them; raise InvalidSetting for a value out of range."""
-        whole_number("failures", failures, 1, 1000)
+        whole_number("failures", failures, _FEWEST_JOBS, _MOST_JOBS)
         spans = {"window": window, "hold": hold, "patience": patience}
         read = {name: duration(name, value) for name, value in spans.items()}
         for name, value in read.items():
             if not timedelta(milliseconds=1) <= value <= timedelta(days=1):
-                raise InvalidSetting(f"{name} is {spans[name]!r:.80}; give from a millisecond to a day")
+                raise InvalidSetting(f"{name} is {written(spans[name])}; give from a millisecond to a day")
         return cls(failures=failures, **read)
 
     def held_for(self, holds: int, retry_after: timedelta | None) -> timedelta:
-        """Return the length of a hold after `holds` failed probes in a row."""
+        """Return how long to hold: `retry_after`, else a time that `holds` failed probes have doubled."""
+        if own := _bounded(retry_after):
+            return own
         grown = self.hold * (1 << min(holds, _MOST_DOUBLINGS))
-        return max(min(grown, max(self.hold, LONGEST_HOLD)), _bounded(retry_after))
+        return min(grown, max(self.hold, LONGEST_HOLD))
 
 
 DEFAULT_SETTINGS = BreakerSettings()
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a call shows of its provider: that it is healthy, that it pushes back, or (neither) nothing."""
+    """What a job's call shows: that the provider is healthy, that it pushes back, or (neither) nothing."""
 
     good: bool = False
     pushed_back: bool = False
     retry_after: timedelta | None = None
     status: int | None = None
+    job_id: str = ""
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a provider: `open` holds its jobs until `until`, `half_open` lets one call through.
 
-    `holds` counts the failed probes in a row since it opened; `probe` identifies the call that probes now. An
-    operator opened a breaker that is `forced`; without `until` it stays open until an operator closes it.
+    `failures` counts the jobs that were pushed back in a row, `failed_jobs` names the newest of them. `holds`
+    counts the failed probes that doubled the hold; `probe` identifies the call that probes now. An operator
+    opened a breaker that is `forced`; without `until` it stays open until an operator closes it.
     """
 
     name: str
     state: BreakerState = "closed"
     failures: int = 0
+    failed_jobs: tuple[str, ...] = ()
     counted_from: datetime | None = None
     opened_at: datetime | None = None
     until: datetime | None = None
@@ -161,7 +171,8 @@ def answered(
     if own:
         breaker = replace(breaker, probe=None, probe_until=None)
     if answer.pushed_back:
-        return _pushed_back(breaker, answer, settings, now, own=own)
+        after = _pushed_back(breaker, answer, settings, now, own=own)
+        return after if after.forced else replace(after, failed_jobs=_with_job(after.failed_jobs, answer))
     # The call may have started before the operator opened the breaker, so a good answer ends no forced hold.
     if not answer.good or (breaker.forced and breaker.holds_at(now)):
         return breaker
@@ -177,32 +188,51 @@ def _pushed_back(
             return breaker
         return replace(breaker, until=max(breaker.until, now + _bounded(answer.retry_after)))
     if breaker.state != "closed":
-        # Only the probe counts; the late answer of an earlier call is no second failure of the same probe.
-        holds = breaker.holds + own
+        # Only the probe counts; the late answer of an earlier call is no second failure of the same probe. A
+        # job that was pushed back before shows nothing new.
+        holds = breaker.holds + (own and answer.job_id not in breaker.failed_jobs)
         until = now + settings.held_for(holds, answer.retry_after)
         return replace(breaker, holds=holds, until=until, forced=False)
     lapsed = breaker.counted_from is None or now - breaker.counted_from > settings.window
-    failures = 1 if lapsed else breaker.failures + 1
-    counted_from = now if lapsed else breaker.counted_from
+    if lapsed:
+        return replace(breaker, failures=1, failed_jobs=(), counted_from=now)
+    failures = breaker.failures + (answer.job_id not in breaker.failed_jobs)
     if failures < settings.failures:
-        return replace(breaker, failures=failures, counted_from=counted_from)
+        return replace(breaker, failures=failures)
     status = "" if answer.status is None else f", the last with status {answer.status}"
     return Breaker(
         name=breaker.name,
         state="open",
         failures=failures,
-        counted_from=counted_from,
+        failed_jobs=breaker.failed_jobs,
+        counted_from=breaker.counted_from,
         opened_at=now,
         until=now + settings.held_for(0, answer.retry_after),
-        reason=f"{failures} answers in a row pushed back{status}",
+        reason=f"{failures} jobs in a row were pushed back{status}",
     )
+
+
+def _with_job(jobs: tuple[str, ...], answer: Answer) -> tuple[str, ...]:
+    """Return the newest jobs that were pushed back, with that of `answer`; an answer may name none."""
+    return jobs if not answer.job_id or answer.job_id in jobs else (*jobs, answer.job_id)[-_MOST_JOBS:]
+
+
+def has_failed(job: Job) -> bool:
+    """Whether an earlier run of a job failed or was rate limited: then another job probes better."""
+    return job.waits > 0 or job.error is not None
 
 
 def opened(breaker: Breaker, until: datetime | None, reason: str, now: datetime) -> Breaker:
     """Return the breaker after an operator opened it; `until=None` keeps it open until it is closed."""
     since = breaker.opened_at if breaker.state != "closed" else now
     forced = Breaker(name=breaker.name, state="open", opened_at=since, until=until, forced=True)
-    return replace(forced, reason=reason, failures=breaker.failures, counted_from=breaker.counted_from)
+    return replace(
+        forced,
+        reason=reason,
+        failures=breaker.failures,
+        failed_jobs=breaker.failed_jobs,
+        counted_from=breaker.counted_from,
+    )
 
 
 def closed(breaker: Breaker) -> Breaker:
@@ -210,8 +240,8 @@ def closed(breaker: Breaker) -> Breaker:
     return Breaker(name=breaker.name)
 
 
-def answer_of(outcome: Outcome) -> Answer:
-    """Return what the outcome of an attempt shows of the provider that it called.
+def answer_of(outcome: Outcome, job_id: str = "") -> Answer:
+    """Return what the outcome of a job's attempt shows of the provider that it called.
 
     A rate limit and a status of 500 or more push back. Success and other statuses show that it is healthy,
     except 408 and 425, which show nothing. The rest (a bug, a time-out, a cancellation) shows nothing either:
@@ -222,13 +252,13 @@ def answer_of(outcome: Outcome) -> Answer:
             return _GOOD
         case RateLimited(after, error):
             refused = ErrorRecord.of(error).status or _TOO_MANY_REQUESTS
-            return Answer(pushed_back=True, retry_after=_span(after), status=refused)
+            return Answer(pushed_back=True, retry_after=_span(after), status=refused, job_id=job_id)
         case Failed(error, after=after):
             status = ErrorRecord.of(error).status
             if status is None or status in _NO_WORD:
                 return _NOTHING
             if status >= _FIRST_SERVER_ERROR or status == _TOO_MANY_REQUESTS:
-                return Answer(pushed_back=True, retry_after=_span(after), status=status)
+                return Answer(pushed_back=True, retry_after=_span(after), status=status, job_id=job_id)
             return _GOOD
     return _NOTHING
 

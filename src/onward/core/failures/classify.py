@@ -32,6 +32,7 @@ from onward.core.work.wait import Parked
 
 _NO_OWN_RULES = Classification()
 
+UNREADABLE = "(its traceback could not be read)"
 _LONGEST_CHAIN = 100
 
 _STATED_OUTCOMES = (Parked, Skip, Snooze, Cancelled)
@@ -93,9 +94,9 @@ def describe(error: BaseException, hide: Hide = redact_text) -> ErrorRecord:
         return described
     shown = sole(error)
     message = shorten(message_of(shown), LONGEST_MESSAGE, hide)
-    lines = _lines(error)
+    has_trace = isinstance(peek(error, "__traceback__"), TracebackType)
     # Keep the end of a traceback: it shows where the error was raised.
-    trace = None if lines is None else shorten(lines, LONGEST_TRACEBACK, hide, end=True)
+    trace = shorten(format_error(error), LONGEST_TRACEBACK, hide, end=True) if has_trace else None
     return ErrorRecord(type(shown).__name__, message, traceback=trace)
 
 
@@ -106,9 +107,10 @@ def _shown(text: str | None, hide: Hide) -> str | None:
     return shorten(text, LONGEST_MESSAGE, hide).encode("utf-8", "replace").decode()
 
 
-def _lines(error: BaseException) -> str | None:
-    if not isinstance(raised_at := peek(error, "__traceback__"), TracebackType):
-        return None
+def format_error(error: BaseException) -> str:
+    """Return an exception as text, with its traceback and causes; `UNREADABLE` if it raises, never fails."""
+    raised_at = peek(error, "__traceback__")
+    raised_at = raised_at if isinstance(raised_at, TracebackType) else None
     try:
         if _is_endless(error):
             # Without its causes: formatting all of them would block the worker for seconds.
@@ -117,7 +119,7 @@ def _lines(error: BaseException) -> str | None:
             )
         return "".join(traceback.format_exception(type(error), error, raised_at))
     except BaseException:  # noqa: BLE001 - the handler's own attributes may raise anything
-        return "(its traceback could not be read)"
+        return UNREADABLE
 
 
 def _is_endless(error: BaseException) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from onward.core.inputs.plain_text import kind_of
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Job
 from onward.core.work.error_record import ErrorRecord
@@ -95,7 +96,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             )
         for name, value in (("payload", self.payload), ("patch", self.patch)):
             if value is not None and not isinstance(value, Mapping):
-                raise InvalidJob(f"{name} is a {type(value).__name__}; give a dict of arguments")
+                raise InvalidJob(f"{name} is {kind_of(value)}; give a dict of arguments")
 
 
 class FixPreview(msgspec.Struct, frozen=True):

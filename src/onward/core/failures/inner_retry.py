@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import cast
 
 from onward.core.failures.verdict import Verdict
 from onward.core.work.retry import RetryPolicy
@@ -37,4 +38,5 @@ class Calls:
             return None
         if verdict.after is None or verdict.after <= timedelta():
             return policy.wait(self._made, dice)
-        return verdict.after if verdict.after <= (policy.cap or _LONGEST) else None
+        longest = cast("timedelta", policy.cap or _LONGEST)
+        return verdict.after if verdict.after <= longest else None

@@ -156,6 +156,12 @@ def org_of_batch(jobs: Iterable[NewJob]) -> str | None:
     return next(iter(orgs), None)
 
 
+def project_of_batch(jobs: Iterable[NewJob]) -> str | None:
+    """Return the project of a batch; None if its jobs and callbacks are of several projects."""
+    projects = {new.project_id for new in jobs if isinstance(new, NewJob)}
+    return projects.pop() if len(projects) == 1 else None
+
+
 def check_open(
     batch_id: JobId, state: Mapping[str, bool], *, of_org: str | None, new: NewJob, inside: bool
 ) -> None:

@@ -47,6 +47,8 @@ class Tie(IntFlag):
     COUNTED_CANCELLED = 64
     """Its batch has counted it in this state. A job that goes back keeps the mark, so that its next end can
     correct the count."""
+    DOOMED = 128
+    """Its subject was deleted while it ran: the job is deleted at its end."""
 
 
 class Flow(msgspec.Struct, frozen=True):

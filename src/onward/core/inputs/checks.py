@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from onward.core.inputs.duration import duration, written
 from onward.errors import InvalidSetting, OnwardError
 
 _LONGEST = timedelta(days=36_525)
@@ -31,9 +32,24 @@ def span(
     name: str, value: Any, *, least: timedelta = timedelta(), error: type[OnwardError] = InvalidSetting
 ) -> timedelta:
     """Return `value` if it is a timedelta from `least` to 100 years; raise `error` otherwise."""
-    if not isinstance(value, timedelta) or not least <= value <= _LONGEST:
-        raise error(f"{name} is {value!r:.80}; give a timedelta from {least} to 100 years")
+    if not isinstance(value, timedelta):
+        raise error(f"{name} is {value!r:.80}; give a timedelta, such as timedelta(seconds=90)")
+    if not least <= value <= _LONGEST:
+        raise error(f"{name} is {written(value)}; give from {written(least)} to 100 years")
     return value
+
+
+def not_negative(name: str, value: Any, *, error: type[OnwardError] = InvalidSetting) -> timedelta:
+    """Return a duration as a timedelta; raise `error` if it is negative or can't be read."""
+    return span(name, duration(name, value, error=error), error=error)
+
+
+def positive(name: str, value: Any) -> timedelta:
+    """Return a duration as a timedelta; raise InvalidSetting if it is zero, negative or can't be read."""
+    span = duration(name, value)
+    if span <= timedelta():
+        raise InvalidSetting(f"{name} is {written(span)}; give a positive duration")
+    return span
 
 
 def zoned(name: str, value: Any, *, error: type[OnwardError] = InvalidSetting) -> datetime:

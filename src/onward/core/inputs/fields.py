@@ -10,8 +10,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
+from onward.core.inputs.plain_text import kind_of
 from onward.core.secrets.redaction import redact_text
 from onward.errors import InvalidJob
+
+FIRST_PRIORITY, LAST_PRIORITY = -1000, 1000
+"""The range of a job's priority. The lower runs first; 1 to 10 are the usual levels."""
 
 _SHORT = 200
 _LONGEST_REASON = 1000
@@ -36,7 +40,7 @@ def check_text(name: str, value: str, *, longest: int) -> None:
     if type(value) is str and value.isascii() and 0 < len(value) <= longest and "\0" not in value:
         return
     if not isinstance(value, str):
-        raise InvalidJob(f"{name} is a {type(value).__name__}, not text; give a str")
+        raise InvalidJob(f"{name} is {kind_of(value)}, not text; give a str")
     if not value:
         raise InvalidJob(f"{name} is empty; give some text{'' if name in _NEEDED else ', or leave it out'}")
     if "\0" in value:

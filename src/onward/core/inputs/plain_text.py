@@ -20,6 +20,12 @@ def one_line(text: str, longest: int | None = None) -> str:
     return line if longest is None or len(line) <= longest else f"{line[: longest - 1]}…"
 
 
+def kind_of(value: object) -> str:
+    """Return the type of a value with its article, for a sentence: `an int`, `a list`."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
+
+
 def count(number: int, what: str, verb: str = "", *, of: str = "") -> str:
     """Write a count with its noun and verb: `1 job of type mail waits`, `2 jobs wait`."""
     one = number == 1

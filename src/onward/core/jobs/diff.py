@@ -5,11 +5,12 @@ A list of changes shows no secrets and has a bounded size.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from onward.core.inputs.json_path import write_path
 from onward.core.jobs.payload import CUT, decode, lenient
+from onward.core.secrets.patterns import MASK
 from onward.core.secrets.redaction import REDACTION, Redaction
 
 MOST_CHANGES = 100
@@ -90,3 +91,25 @@ def _hidden(trail: Trail, value: object, redaction: Redaction, secrets: Collecti
     for _ in trail:
         [hidden] = hidden.values() if isinstance(hidden, dict) else hidden
     return hidden
+
+
+def masked_path(new: object, old: object) -> str | None:
+    """Return where a new payload holds the mask of a secret that the old one does not hold there."""
+    trail = _masked(new, old, ())
+    return None if trail is None else write_path(trail)
+
+
+def _masked(new: object, old: object, trail: Trail) -> Trail | None:
+    if isinstance(new, str):
+        return trail if MASK in new and new != old else None
+    for key, value in _items(new):
+        known = dict(_items(old)).get(key)
+        if (found := _masked(value, known, (*trail, key))) is not None:
+            return found
+    return None
+
+
+def _items(value: object) -> Iterable[tuple[Any, object]]:
+    if isinstance(value, Mapping):
+        return value.items()
+    return enumerate(value) if isinstance(value, list | tuple) else ()

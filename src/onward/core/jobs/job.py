@@ -200,13 +200,13 @@ Merge = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A job to be stored; a field that is None comes from the category, or stays empty."""
+    """A job to be stored; a field that is None comes from its job type or category, or stays empty."""
 
     job_type: str
     payload: dict[str, Any] = {}
-    category: str = "default"
+    category: str | None = None
     queue: str | None = None
-    priority: int = 5
+    priority: int | None = None
     run_at: datetime | None = None
     delay: timedelta | None = None
     max_attempts: int | None = None
@@ -235,6 +235,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     after_needs: Literal["succeeded", "ended"] = "succeeded"
     after_failure: Literal["cancel", "wait"] = "cancel"
     limit_key: str | None = None
+    # Set by job types, which have then filled in their options and checked the payload.
+    typed: bool = False
     # Set by operations, not by callers: the bits of `Tie`, and how many jobs of `after` have not ended yet.
     ties: int = 0
     pending: int = 0

@@ -22,6 +22,7 @@ from unicodedata import normalize
 from uuid import UUID
 
 from onward.core.inputs.fields import LONGEST
+from onward.core.inputs.plain_text import kind_of
 from onward.errors import InvalidJob, InvalidSetting
 
 _DEPTH = 64
@@ -112,6 +113,11 @@ def notification_key(
     return ":".join(["notification", *map(_part, parts)])
 
 
+def bucketed_key(key: str, start: datetime) -> str:
+    """Make the key `<key>:<start>`, which holds for one time bucket."""
+    return f"{key}:{_part(_instant(start))}"
+
+
 def bucket_start(at: datetime, length: timedelta) -> datetime:
     """Return the start of the time bucket that contains `at`; buckets are counted from 1970, in UTC."""
     return at - (at - _EPOCH) % length
@@ -128,9 +134,7 @@ def _field(template: str, name: str, payload: Mapping[str, object]) -> str:
         return normalize("NFC", value)
     if isinstance(value, int | float | datetime | UUID):
         return canonical_json(value).strip('"')
-    raise InvalidJob(
-        f"key template {template!r}: field {name!r} is a {type(value).__name__}; use text or a number"
-    )
+    raise InvalidJob(f"key template {template!r}: field {name!r} is {kind_of(value)}; use text or a number")
 
 
 def _part(text: str | None) -> str:

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple, NoReturn, cast
 import msgspec
 
 from onward.core.inputs.json_path import write_path
+from onward.core.inputs.plain_text import kind_of
 from onward.core.secrets.redaction import REDACTION, Redaction
-from onward.errors import PayloadRejected, PayloadTooLarge
+from onward.errors import InvalidJob, PayloadRejected, PayloadTooLarge
 
 CUT = "onward:cut"
 """The only key of the object that replaces what `lenient` leaves out."""
@@ -68,6 +69,12 @@ class _Node:
 
 _Answer = Callable[[_Node, object, _Fault], object]
 """Handles a fault: raises, or returns a value to write instead."""
+
+
+def require_arguments(payload: object) -> None:
+    """Raise InvalidJob unless the payload of a job is a dict."""
+    if not isinstance(payload, dict):
+        raise InvalidJob(f"payload is {kind_of(payload)}; give a dict of arguments")
 
 
 def encode(
@@ -273,13 +280,13 @@ def _fault(value: object) -> _Fault | None:
                 "are not text", "use base64 text, or pass a reference", lambda: _bytes_as_text(value)
             )
         case tuple() | set() | frozenset():
-            why = f"is a {type(value).__name__} and would come back as a list"
+            why = f"is {kind_of(value)} and would come back as a list"
             fault = _Fault(why, "use a list", lambda: [*value])
         case _:
             kind = type(value).__name__
             advice = _ADVICE.get(kind, "use plain JSON values: text, numbers, booleans, null, lists, dicts")
             fault = _Fault(
-                f"is a {kind} and would not come back as one", advice, lambda: _clean(_repr(value))
+                f"is {kind_of(value)} and would not come back as one", advice, lambda: _clean(_repr(value))
             )
     return fault
 

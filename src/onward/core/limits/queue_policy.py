@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from onward.core.inputs.checks import whole_number
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.duration import Duration, duration, written
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.inputs.rate import Rate
 from onward.core.jobs.payload import decode
@@ -69,7 +69,7 @@ class QueuePolicy(Bounds, frozen=True, kw_only=True):
             raise InvalidSetting("weights set how often the turn of an org comes, which needs fair=True")
         span = None if ageing is None else duration("ageing", ageing)
         if span is not None and not _SHORTEST_AGEING <= span <= _LONGEST_AGEING:
-            raise InvalidSetting(f"ageing is {ageing!r:.80}; give from a millisecond to a year")
+            raise InvalidSetting(f"ageing is {written(ageing)}; give from a millisecond to a year")
         shares = _weights({} if weights is None else weights)
         require_rate(rate, burst)
         return cls(fair=fair, weights=shares, ageing=span, **checked_bounds(concurrency, rate, burst))

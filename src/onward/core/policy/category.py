@@ -1,6 +1,6 @@
 """The policy of a family of jobs: their queue, how they are retried, how long their keys hold.
 
-The presets' numbers come from the requirements. A job type names its category and may override any field.
+A job type names its category and may override any field. Applications add their own to the presets.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Literal
 
+from onward.core.inputs.duration import written
 from onward.core.work.retry import RetryPolicy
 from onward.errors import InvalidSetting
 
@@ -24,6 +25,9 @@ Q_MAINTENANCE = "q:maintenance"
 Q_DEADLETTER = "q:deadletter"
 QUEUES = (Q_CRITICAL, Q_DEFAULT, Q_NOTIFICATIONS, Q_PLANNING, Q_EXPORTS, Q_MAINTENANCE, Q_DEADLETTER)
 """The queues that every installation has; `q:deadletter` is a view of the dead jobs, no job waits in it."""
+
+DEFAULT_CATEGORY = "default"
+"""The category of a job that names none."""
 
 MAX_PAYLOAD_BYTES = 1_048_576
 """The size limit of a payload, in bytes of JSON, unless its category sets another."""
@@ -56,20 +60,18 @@ class Slo:
     def __post_init__(self) -> None:
         """Raise InvalidSetting unless `wait` is positive and `target` lies between 0 and 1."""
         if not isinstance(self.wait, timedelta) or self.wait <= timedelta():
-            raise InvalidSetting(f"an SLO's wait is {self.wait!r:.80}; give a positive timedelta")
+            raise InvalidSetting(f"an SLO's wait is {written(self.wait)}; give a positive timedelta")
         if not 0 < self.target < 1:
             raise InvalidSetting(f"an SLO's target is {self.target!r:.80}; give a share such as 0.99")
 
 
-def _backoff(base: int, cap: timedelta | None, executions: int, *, jitter: bool = False) -> RetryPolicy:
-    return RetryPolicy(
-        kind="exponential", base=timedelta(seconds=base), cap=cap, jitter=jitter, max_attempts=executions
-    )
+def _backoff(base: int, cap: timedelta, executions: int) -> RetryPolicy:
+    return RetryPolicy(kind="exponential", base=timedelta(seconds=base), cap=cap, max_attempts=executions)
 
 
 _MINUTE = timedelta(minutes=1)
 _POISON_AFTER = 3
-_DEFAULT = _backoff(5, 5 * _MINUTE, 5, jitter=True)
+_DEFAULT = _backoff(5, 5 * _MINUTE, 5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +119,9 @@ class Category:
         for name in ("key_lifetime", "lease", "artifact_retention", "audit_retention"):
             span = getattr(self, name)
             if isinstance(span, timedelta) and span <= timedelta():
-                raise InvalidSetting(f"category {self.name}: {name} is {span}; give a positive timedelta")
+                raise InvalidSetting(
+                    f"category {self.name}: {name} is {written(span)}; give a positive timedelta"
+                )
 
     def _check_words(self) -> None:
         for name, known in _WORDS.items():
@@ -150,50 +154,23 @@ _PRESETS = (
     Category(name="audit_enrichment", retry=_DEFAULT, key_lifetime=_WEEK),
     Category(
         name="notification",
-        retry=_backoff(5, 30 * _MINUTE, 10, jitter=True),
+        retry=_backoff(5, 30 * _MINUTE, 10),
         queue=Q_NOTIFICATIONS,
         key_lifetime=_WEEK,
     ),
     Category(
         name="planning",
-        retry=_backoff(5, 2 * _MINUTE, 3, jitter=True),
+        retry=_backoff(5, 2 * _MINUTE, 3),
         queue=Q_PLANNING,
         key_lifetime=_MONTH,
     ),
     Category(
         name="import_export",
-        retry=_backoff(5, 10 * _MINUTE, 5, jitter=True),
+        retry=_backoff(5, 10 * _MINUTE, 5),
         queue=Q_EXPORTS,
         key_lifetime=_MONTH,
     ),
     Category(name="maintenance", retry=_DEFAULT, queue=Q_MAINTENANCE, key_lifetime=_WEEK),
-    Category(
-        name="booking",
-        retry=RetryPolicy(kind="fixed", base=_MINUTE, jitter=False, max_attempts=3),
-        key_lifetime="forever",
-        unique_by="subject",
-        on_conflict="reset",
-    ),
-    Category(name="atlas", retry=_backoff(10, None, 4)),
-    Category(name="harmonyk", retry=_backoff(1, _MINUTE, 5), key_lifetime="active"),
-    Category(
-        name="hubspot",
-        retry=RetryPolicy(
-            kind="exponential",
-            base=_MINUTE,
-            first_exponent=1,
-            cap=60 * _MINUTE,
-            jitter=False,
-            max_attempts=6,
-            crash_delay=5 * _MINUTE,
-        ),
-        key_lifetime="active",
-        lease=10 * _MINUTE,
-        # For calls that the provider answers with 429: the first call, and five more within one attempt.
-        inner_retry=_backoff(1, timedelta(seconds=30), 6),
-        rate_limit_burns_attempt=True,
-        alert="integration_error",
-    ),
 )
 
 CATEGORIES: Mapping[str, Category] = MappingProxyType({preset.name: preset for preset in _PRESETS})
@@ -223,7 +200,7 @@ def strictly(policy: Category) -> Category:
             own = frozenset[Capability]({"enqueue", "audit", "artifact"}) if granted is None else granted
             return replace(policy, scheduling="deny", capabilities=own, needs_artifact=True)
         case "import_export":
-            return replace(policy, scheduling="deny")
+            return replace(policy, scheduling="deny", needs_artifact=True)
     return replace(policy, scheduling=policy.scheduling or "deny")
 
 

@@ -6,29 +6,32 @@ The checks need no database and depend only on a job's shape, so they run once f
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from onward.core.jobs.job import Job, NewJob
-from onward.core.jobs.keys import job_key
+from onward.core.jobs.scope import Scope
 from onward.core.policy.category import Q_CRITICAL, Q_DEADLETTER, Capability, Category
+from onward.core.policy.derived_keys import derived_key
 from onward.core.policy.policies import Policies
-from onward.errors import ContractBroken, NotAllowed
+from onward.core.work.retry import LONGEST_DELAY
+from onward.errors import ContractBroken, InvalidJob, NotAllowed
 
 ACTOR_TYPES = ("user", "system", "api_key")
 
 
-def complete(new: NewJob, policies: Policies) -> NewJob:
+def complete(new: NewJob, policies: Policies, now: datetime) -> NewJob:
     """Return a job with the fields that a required contract can derive: correlation id and key."""
     if policies.settings.contract != "required" or not isinstance(new, NewJob):
         return new
-    found: dict[str, str | None] = {}
+    found: dict[str, Any] = {}
     if new.correlation_id is None:
         found["correlation_id"] = new.request_id
     by_subject = new.subject is not None and policies.category(new.category).unique_by == "subject"
     if new.key is None and not by_subject:
-        found["key"] = job_key(new.job_type, new.org_id, new.project_id, new.payload)
+        found["key"], found["unique"] = derived_key(new, policies, now)
     return msgspec.structs.replace(new, **found) if found else new
 
 
@@ -98,6 +101,21 @@ def check_scheduling(category: Category, run_at: datetime | None, delay: timedel
         )
 
 
+def check_due(new: NewJob, now: datetime) -> None:
+    """Raise InvalidJob for a job that would be due after its deadline: it could only die."""
+    due_at, deadline = new.run_at, new.deadline
+    if isinstance(new.delay, timedelta):
+        due_at = now + min(new.delay, LONGEST_DELAY)
+    # Values of another kind, and times without a zone, are refused with all other fields.
+    if not isinstance(due_at, datetime) or not isinstance(deadline, datetime):
+        return
+    if due_at.tzinfo and deadline.tzinfo and due_at > deadline:
+        raise InvalidJob(
+            f"the job is due at {due_at}, after its deadline at {deadline}; "
+            "give an earlier run_at or a shorter delay, or a later deadline"
+        )
+
+
 def check_queue(policies: Policies, category: str, queue: str) -> None:
     """Raise ContractBroken for a queue that the job may not wait in."""
     if queue == Q_DEADLETTER:
@@ -119,21 +137,59 @@ def check_may(job: Job, capability: Capability, policies: Policies) -> None:
         )
 
 
-def owed_artifact(job: Job, left: int, policies: Policies) -> str | None:
-    """Return an error message if the category requires an artifact and the job has stored none; else None."""
-    if left or not policies.category_of(job).needs_artifact:
-        return None
+def owes_artifact(job: Job, left: int, policies: Policies) -> bool:
+    """Whether the category requires an artifact, and this run has `left` none: an earlier one may have."""
+    return not left and policies.category_of(job).needs_artifact
+
+
+def artifact_missing(job: Job) -> str:
+    """Return the error message for a job that has left no artifact."""
     return f"a job of category {job.category} must leave an artifact; call ctx.artifact(…)"
+
+
+def check_stored(job: Job, policies: Policies) -> None:
+    """Raise ContractBroken for a stored job whose row does not meet the contract of this application."""
+    check_origin(policies, job.org_id, job.project_id, job.actor_type, job.actor_id, job.request_id)
 
 
 def check_child(new: NewJob, job: Job, policies: Policies) -> None:
     """Raise NotAllowed for a job that the running job may not enqueue."""
     check_may(job, "enqueue", policies)
     if policies.settings.tenancy != "off" and job.org_id is not None and new.org_id != job.org_id:
-        raise NotAllowed(
-            f"job {job.id} runs for org {job.org_id!r} and may not enqueue for org {new.org_id!r}; "
-            "have that org's own job do it"
+        raise _beyond(job, "org", job.org_id, new.org_id, "enqueue")
+    if job.project_id is not None and new.project_id != job.project_id:
+        raise _beyond(job, "project", job.project_id, new.project_id, "enqueue")
+
+
+def check_within(scope: Scope, job: Job, policies: Policies) -> None:
+    """Raise NotAllowed if a handler would act for another org or project than those of its job."""
+    if (
+        policies.settings.tenancy != "off"
+        and job.org_id is not None
+        and scope.org_id not in {None, job.org_id}
+    ):
+        raise _beyond(job, "org", job.org_id, scope.org_id, "act")
+    if job.project_id is not None and scope.project_id not in {None, job.project_id}:
+        raise _beyond(job, "project", job.project_id, scope.project_id, "act")
+
+
+def check_operator(policies: Policies, actor_type: str | None) -> None:
+    """Raise ContractBroken for an operator's action without the actor that a required contract wants.
+
+    The actor may be of any type: that of a command is `cli`.
+    """
+    if policies.settings.contract == "required" and actor_type is None:
+        raise ContractBroken(
+            "the action has no actor, and contract='required'; call it on client.acting_as('user:42'), "
+            "or within app.context(actor='user:42')"
         )
+
+
+def _beyond(job: Job, what: str, own: str, other: str | None, verb: str) -> NotAllowed:
+    return NotAllowed(
+        f"job {job.id} runs for {what} {own!r} and may not {verb} for {what} {other!r:.80}; "
+        f"have that {what}'s own job do it"
+    )
 
 
 def _missing(field: str, setting: str, option: str) -> ContractBroken:

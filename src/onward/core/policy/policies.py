@@ -10,6 +10,7 @@ from onward.core.inputs.fields import check_text
 from onward.core.jobs.job import Job
 from onward.core.policy.category import (
     CATEGORIES,
+    DEFAULT_CATEGORY,
     Q_CRITICAL,
     Q_DEADLETTER,
     Category,
@@ -66,9 +67,9 @@ class Policies:
         """Add the retry policy of a job type, as the profile changes it."""
         self.registry.retries[job_type] = strict_retry(own) if self.settings.strict else own
 
-    def category(self, name: str) -> Category:
-        """Return a category by name; the error for an unknown name suggests the nearest one."""
-        return category(name, self.registry.categories)
+    def category(self, name: str | None) -> Category:
+        """Return a category by name, the default one for None; the error for an unknown name suggests one."""
+        return category(DEFAULT_CATEGORY if name is None else name, self.registry.categories)
 
     def category_of(self, job: Job) -> Category:
         """Return the category of a stored job; the default category if its own is unknown."""
@@ -108,8 +109,9 @@ class Policies:
         own = self.registry.secrets.get(job_type)
         return own or Secrets(self.settings.secrets, self.settings.secrets_reason)
 
-    def queue_of(self, job_type: str, name: str) -> str:
+    def queue_of(self, job_type: str, name: str | None) -> str:
         """Return the queue for a job that names none: from the first matching route, else its category."""
+        name = DEFAULT_CATEGORY if name is None else name
         for pattern, queue in self.settings.routes:
             if pattern == f"{_CATEGORY}{name}" or fnmatchcase(job_type, pattern):
                 return queue

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import timedelta
+from typing import Any, Protocol
 
 from onward.core.failures.alert import Sink
 from onward.core.failures.app_rules import Classification
@@ -23,21 +24,48 @@ AroundEnqueue = Callable[[NewJob], Generator[NewJob, Enqueued, None]]
 """A function that yields the job to store instead of its own, and is sent what the enqueue came to."""
 
 
+class KnownType(Protocol):
+    """What clients and operations know of a job type that the application defines."""
+
+    @property
+    def declared(self) -> DeclaredJobType:
+        """What the code says of the job type, for people."""
+        ...
+
+    def check(self, payload: Mapping[str, Any]) -> None:
+        """Raise InvalidArguments for a payload that the handler's signature does not accept."""
+        ...
+
+    def effective(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments with which a payload takes effect, as JSON values, defaults filled in."""
+        ...
+
+    def fill(self, new: NewJob) -> NewJob:
+        """Return a checked job of this type, its unset fields filled in as an enqueue of the type would."""
+        ...
+
+    def fill_run(self, new: NewJob) -> tuple[NewJob, timedelta | None]:
+        """Return the same for the runs of a schedule, which have own keys and deadlines.
+
+        The second value is the time from a run to its deadline.
+        """
+        ...
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Registry:
-    """What an application has defined so far, by name; retries, actions, checks and secrets by job type."""
+    """What an application has defined so far, by name; retries, actions and secrets by job type."""
 
     categories: dict[str, Category] = field(default_factory=lambda: dict(CATEGORIES))
     retries: dict[str, RetryPolicy] = field(default_factory=dict)
     actions: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    checks: dict[str, Callable[[Mapping[str, Any]], object]] = field(default_factory=dict)
+    job_types: dict[str, KnownType] = field(default_factory=dict)
     secrets: dict[str, Secrets] = field(default_factory=dict)
     breakers: dict[str, BreakerSettings] = field(default_factory=dict)
     limits: dict[str, Limit] = field(default_factory=dict)
     queues: dict[str, QueuePolicy] = field(default_factory=dict)
     sinks: list[Sink] = field(default_factory=list)
     classification: Classification = field(default_factory=Classification)
-    job_types: dict[str, DeclaredJobType] = field(default_factory=dict)
     around_enqueue: list[AroundEnqueue] = field(default_factory=list)
 
     def add_breaker(self, name: str, settings: BreakerSettings) -> None:

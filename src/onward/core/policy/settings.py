@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict, get_args
 from onward.core.failures.alert import Alert, Sink
 from onward.core.inputs.checks import span
 from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.plain_text import kind_of
 from onward.core.policy.category import Category
 from onward.core.policy.retention import Retention
 from onward.core.secrets.redaction import REDACTION, Redaction
@@ -45,6 +46,7 @@ class SettingOptions(TypedDict, total=False):
     redact: Redaction
     alerts: Iterable[Sink | Callable[[Alert], object]]
     alert_throttle: Duration
+    unknown_after: Duration
     retention: Retention
     maintenance: bool
 
@@ -52,7 +54,7 @@ class SettingOptions(TypedDict, total=False):
 def check_secret(secret: Any) -> None:
     """Raise InvalidSetting for a secret that can't sign links to artifacts; an empty text means no secret."""
     if not isinstance(secret, str):
-        raise InvalidSetting(f"the secret of artifact links is a {type(secret).__name__}; give a str")
+        raise InvalidSetting(f"the secret of artifact links is {kind_of(secret)}; give a str")
     try:
         size = len(secret.encode())
     except UnicodeEncodeError:
@@ -82,6 +84,7 @@ class Settings:
     secrets_reason: str | None = None
     redact: Redaction = REDACTION
     alert_throttle: timedelta = timedelta(minutes=5)
+    unknown_after: timedelta = timedelta(minutes=10)
     retention: Retention = field(default_factory=Retention)
     maintenance: bool = True
 
@@ -101,7 +104,7 @@ class Settings:
         if self.artifact_secret is not None:
             check_secret(self.artifact_secret)
         if not isinstance(self.redact, Redaction):
-            raise InvalidSetting(f"redact is a {type(self.redact).__name__}; give Redaction(names=…)")
+            raise InvalidSetting(f"redact is {kind_of(self.redact)}; give Redaction(names=…)")
 
     @classmethod
     def of(
@@ -110,6 +113,7 @@ class Settings:
         profile: str | None = None,
         routes: Mapping[str, str] | None = None,
         alert_throttle: Duration = timedelta(minutes=5),
+        unknown_after: Duration = timedelta(minutes=10),
         **fields: Any,
     ) -> Settings:
         """Return the settings for these arguments; the strict profile requires tenancy and contract."""
@@ -123,5 +127,6 @@ class Settings:
             strict=profile == "strict",
             routes=tuple((routes or {}).items()),
             alert_throttle=span("alert_throttle", duration("alert_throttle", alert_throttle)),
+            unknown_after=span("unknown_after", duration("unknown_after", unknown_after)),
             **fields,
         )

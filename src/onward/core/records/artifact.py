@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from onward.core.inputs.checks import check_kind, zoned
-from onward.core.inputs.duration import duration
+from onward.core.inputs.duration import duration, written
 from onward.core.inputs.fields import check_text
 from onward.core.inputs.wire_form import Form
 from onward.core.jobs.ids import JobId, normalise_id
@@ -176,7 +176,7 @@ def _read_expiry(expires: Any) -> tuple[timedelta | None, datetime | None]:
         return None, zoned("expires", instant or expires)
     keep = duration("expires", expires)
     if keep <= timedelta():
-        raise InvalidSetting(f"expires is {expires!r:.80}; give a time in the future")
+        raise InvalidSetting(f"expires is {written(expires)}; give a time in the future")
     return keep, None
 
 

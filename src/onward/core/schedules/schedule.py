@@ -14,7 +14,7 @@ import msgspec
 
 from onward.core.flows.flow import Tie
 from onward.core.inputs.checks import check_kind, span
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.duration import Duration, duration, written
 from onward.core.inputs.fields import check_text
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import NewJob
@@ -40,7 +40,7 @@ _KEPT = (
 # Context that was inherited where the schedule was made does not describe its runs.
 _DROPPED = {
     "key", "unique", "on_conflict", "reset_from", "merge", "request_id", "correlation_id", "traceparent",
-    "parent_id", "ties", "pending",
+    "parent_id", "ties", "pending", "typed",
 }  # fmt: skip
 
 
@@ -62,9 +62,9 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     job_type: str
     payload: dict[str, Any] = {}
-    category: str = "default"
+    category: str | None = None
     queue: str | None = None
-    priority: int = 5
+    priority: int | None = None
     max_attempts: int | None = None
     timeout: timedelta | None = None
     org_id: str | None = None
@@ -303,7 +303,7 @@ def _span(name: str, value: Duration | None) -> timedelta:
         return timedelta()
     length = span(name, duration(name, value))
     if length > _LONGEST:
-        raise InvalidSetting(f"{name} is {length}; give at most {_LONGEST // _DAY} days")
+        raise InvalidSetting(f"{name} is {written(length)}; give at most {_LONGEST // _DAY} days")
     return length
 
 
@@ -311,8 +311,8 @@ def _jitter(value: Duration | None, timing: Timing) -> timedelta:
     length = _span("jitter", value)
     if length and length > (gap := timing.shortest_gap()):
         raise InvalidSetting(
-            f"jitter is {length}, and the occurrences are {gap} apart, so that runs would pass each other; "
-            f"give at most {gap}"
+            f"jitter is {written(length)}, and the occurrences are {written(gap)} apart, so that runs would "
+            f"pass each other; give at most {written(gap)}"
         )
     return length
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 
 from msgspec import Meta
 
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.duration import Duration, duration, written
 from onward.core.schedules.cron import Cron
 from onward.core.schedules.local_time import Zone
 from onward.errors import InvalidSetting
@@ -63,7 +63,7 @@ class Timing:
             raise InvalidSetting("tz is for cron=; every= is the same in all zones: leave tz out")
         length = duration("every", every)
         if not _SHORTEST <= length <= _LONGEST:
-            raise InvalidSetting(f"every is {length}; give from 1 second to {_LONGEST.days} days")
+            raise InvalidSetting(f"every is {written(length)}; give from 1 second to {_LONGEST.days} days")
         return cls(every=length, anchor=_EPOCH if anchor is None else _in_utc("anchor", anchor))
 
     def next_after(self, instant: datetime) -> datetime:

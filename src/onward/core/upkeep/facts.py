@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -28,16 +28,23 @@ class Hold(msgspec.Struct, frozen=True):
 
 
 class WorkerSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """The row of a worker; `queues` is None if it serves all, `job_types` None if it may know all."""
+    """The row of a worker; `queues` is None if it serves all, `job_types` None if it may know all.
+
+    `signatures` has the fingerprint of each job type of its own.
+    """
+
+    HIDDEN: ClassVar = frozenset({"signatures"})
 
     id: str
     kind: str = "worker"
+    application: str | None = None
     host: str | None = None
     pid: int | None = None
     concurrency: int | None = None
     queues: Mapping[str, int | None] | None = None
     job_types: frozenset[str] | None = None
     providers: Mapping[str, str] = {}
+    signatures: Mapping[str, str] = {}
     schedules: frozenset[str] | None = None
     started_at: datetime
     seen_at: datetime

@@ -8,8 +8,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from onward.core.inputs.checks import whole_number
 from onward.core.jobs.ids import JobId
 from onward.errors import LeaseLost
+
+MOST_LEASES = 2**63 - 1
+MOST_ATTEMPTS = 2**31 - 1
+"""The largest numbers of a lease and of an attempt that both databases store."""
 
 
 class JobLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -18,6 +23,12 @@ class JobLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     job_id: JobId
     lease: Annotated[int, Meta(ge=0)]
     attempt: Annotated[int, Meta(ge=0)]
+
+
+def check_lease(lease: int, attempt: int) -> None:
+    """Raise InvalidSetting for numbers that no claim can have given."""
+    whole_number("lease", lease, 0, MOST_LEASES)
+    whole_number("attempt", attempt, 0, MOST_ATTEMPTS)
 
 
 class Leases(msgspec.Struct, frozen=True):

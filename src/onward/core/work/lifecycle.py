@@ -26,8 +26,6 @@ from onward.core.work.retry import LONGEST_DELAY, RetryPolicy
 from onward.core.work.wait import Parked, Wait
 from onward.errors import InvalidSetting, LeaseLost
 
-MAX_RATE_LIMIT_WAITS = 100
-
 _LOST = "WorkerLost"
 _LOST_HINT = (
     "the process died or stood still; look at its log and memory at that time: "
@@ -90,7 +88,7 @@ class RateLimited(Exception):
     """A provider refused the call for now; the job runs again `after` a delay, or by the back-off if None.
 
     It burns no attempt unless it is `counted`; None leaves that to the category of the job. After
-    `MAX_RATE_LIMIT_WAITS` such waits that burnt no attempt, the job is dead.
+    `RetryPolicy.max_rate_limit_waits` such waits that burnt no attempt, the job is dead.
     """
 
     after: Duration | None = None
@@ -217,6 +215,11 @@ class End(msgspec.Struct, frozen=True, gc=False):
         """The name that the job type uses for this end in the audit."""
         return None if self.actions is None else self.actions.get(self.transition.event)
 
+    @property
+    def failed_action(self) -> str | None:
+        """The name that the job type uses in the audit for an attempt that fails."""
+        return None if self.actions is None else self.actions.get("job.failed")
+
     def cancelled(self) -> End:
         """Return the end of a job that can't go back, because its cancellation was requested while it ran."""
         to = self.transition
@@ -266,7 +269,7 @@ def settle(  # noqa: C901, PLR0911 - one state machine, one match
         case RateLimited(after, error, counted=True):
             wait = _limited_wait(after, policy, job.attempt, dice)
             return _retry(job, as_it_was, stored or ErrorRecord.of(error), wait)
-        case RateLimited(after, error) if job.waits < MAX_RATE_LIMIT_WAITS:
+        case RateLimited(after, error) if job.waits < policy.max_rate_limit_waits:
             waited = replace(unburnt, waits=job.waits + 1)
             wait = _limited_wait(after, policy, waited.waits, dice)
             return _later(waited, "rate_limited", wait, stored or ErrorRecord.of(error))

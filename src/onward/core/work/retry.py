@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, cast
 
+from onward.core.inputs.duration import Duration, duration, written
 from onward.errors import InvalidSetting
 
 LONGEST_DELAY = timedelta(days=365)
@@ -23,27 +24,32 @@ _NONE = timedelta()
 class RetryPolicy:
     """When a job runs again, and how many attempts it has; `max_attempts` counts the first one too.
 
-    A job is dead after `poison_after` failures in a row that are of one kind and that no rule classifies.
+    Durations may be texts, such as "5s"; they are kept as timedeltas. A job is dead after `poison_after`
+    failures in a row that are of one kind and that no rule classifies. It is dead, too, after
+    `max_rate_limit_waits` waits for a provider's rate limit that burnt no attempt.
     """
 
     kind: Literal["fixed", "exponential"]
-    base: timedelta
+    base: Duration
     factor: float = 2
     first_exponent: Literal[0, 1] = 0
-    cap: timedelta | None = None
+    cap: Duration | None = None
     jitter: bool = True
     max_attempts: int = 5
-    crash_delay: timedelta | None = None
+    crash_delay: Duration | None = None
     poison_after: int | None = None
+    max_rate_limit_waits: int = 100
 
     def __post_init__(self) -> None:
         """Raise InvalidSetting, which names the field, for an invalid value."""
         _require(self.kind in ("fixed", "exponential"), "kind", self.kind, "'fixed' or 'exponential'")
         for name in ("base", "cap", "crash_delay"):
-            span = getattr(self, name)
-            optional = span is None and name != "base"
-            fits = optional or (isinstance(span, timedelta) and _NONE <= span <= LONGEST_DELAY)
-            _require(fits, name, span, "a timedelta from 0 to 365 days")
+            value = getattr(self, name)
+            if value is None and name != "base":
+                continue
+            span = duration(f"retry policy: {name}", value)
+            _require(_NONE <= span <= LONGEST_DELAY, name, value, "a duration from 0 to 365 days")
+            object.__setattr__(self, name, span)
         _require(math.isfinite(self.factor) and self.factor >= 1, "factor", self.factor, "1 or more")
         _require(self.first_exponent in (0, 1), "first_exponent", self.first_exponent, "0 or 1")
         _require(
@@ -51,6 +57,12 @@ class RetryPolicy:
             "max_attempts",
             self.max_attempts,
             "a whole number from 1: it counts executions",
+        )
+        _require(
+            type(self.max_rate_limit_waits) is int and self.max_rate_limit_waits >= 0,
+            "max_rate_limit_waits",
+            self.max_rate_limit_waits,
+            "a whole number from 0: it counts waits that burn no attempt",
         )
         _require(
             self.poison_after is None or (type(self.poison_after) is int and self.poison_after >= 1),
@@ -61,15 +73,16 @@ class RetryPolicy:
 
     def delay(self, failure: int) -> timedelta:
         """Return the delay after the n-th failure, before jitter; an n below 1 counts as 1."""
-        cap = LONGEST_DELAY if self.cap is None else self.cap
-        if self.kind == "fixed" or not self.base:
-            return min(cap, self.base)
+        base = cast("timedelta", self.base)
+        cap = LONGEST_DELAY if self.cap is None else cast("timedelta", self.cap)
+        if self.kind == "fixed" or not base:
+            return min(cap, base)
         try:
             # Computed in floats, which overflow: a power of whole numbers would grow without bound.
             growth = float(self.factor) ** (max(failure, 1) - 1 + self.first_exponent)
         except OverflowError:
             return cap
-        return timedelta(seconds=min(cap.total_seconds(), self.base.total_seconds() * growth))
+        return timedelta(seconds=min(cap.total_seconds(), base.total_seconds() * growth))
 
     def wait(self, failure: int, dice: float) -> timedelta:
         """Return the wait after the n-th failure; `dice` is drawn uniformly from [0, 1)."""
@@ -78,10 +91,10 @@ class RetryPolicy:
 
     def delay_after_crash(self, crashes: int, failure: int, dice: float) -> timedelta:
         """Return the wait after a crash: none after the first, then the back-off; at least `crash_delay`."""
-        least = self.crash_delay or _NONE
+        least = cast("timedelta", self.crash_delay or _NONE)
         return least if crashes <= 1 else max(least, self.wait(failure, dice))
 
 
 def _require(holds: bool, name: str, value: object, wanted: str) -> None:
     if not holds:
-        raise InvalidSetting(f"retry policy: {name} is {value!r}; give {wanted}")
+        raise InvalidSetting(f"retry policy: {name} is {written(value)}; give {wanted}")

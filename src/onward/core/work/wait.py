@@ -103,6 +103,8 @@ class NewSignal(msgspec.Struct, frozen=True):
     key: str | None = None
     payload: Any = None
     org_id: str | None = None
+    project_id: str | None = None
+    """The project whose jobs it reaches; None for those of all projects of its org."""
     keep: Duration = KEEP
     actor_type: str | None = None
     actor_id: str | None = None

@@ -25,7 +25,7 @@ from onward.core.work.lifecycle import Cancelled
 from onward.core.work.progress import Report
 from onward.core.work.retry import RetryPolicy
 from onward.errors import TransactionOpen
-from onward.handlers.clients import Clients, confined
+from onward.handlers.clients import Clients, confined, trusted
 from onward.handlers.context.context_effects import Acting, once, perform, perform_async, step
 from onward.handlers.context.context_progress import track
 from onward.handlers.context.context_waits import MISSING, Awaiting, Waits, sleep_for, sleep_until, wait_for
@@ -69,34 +69,36 @@ class Context:
 
     @property
     def client(self) -> Client:
-        """A client confined to the org of this job; for a job without an org, the application's client.
+        """A client confined to the org and the project of this job; without any, the application's client.
 
         It can change other jobs, so the category of this job must have the capability "domain".
         """
         self.require("domain")
-        return self._sync
+        open_client = self._opening and self._opening.sync
+        return open_client or confined(self._clients.sync, self._run.job)
 
     @property
     def aclient(self) -> AsyncClient:
-        """An async client for the running event loop, confined to the org of this job.
+        """An async client for the running event loop, confined to the org and the project of this job.
 
-        For a job without an org it is the application's client. It can change other jobs, so the category of
-        this job must have the capability "domain".
+        Without any it is the application's client. It can change other jobs, so the category of this job must
+        have the capability "domain".
         """
         self.require("domain")
-        return self._current
+        open_client = self._opening and self._opening.current
+        return open_client or confined(self._clients.current(), self._run.job)
 
     @property
     def _sync(self) -> Client:
         if self._opening is not None and self._opening.sync is not None:
             return self._opening.sync
-        return confined(self._clients.sync, self._run.job)
+        return trusted(self._clients.sync, self._run.job)
 
     @property
     def _current(self) -> AsyncClient:
         if self._opening is not None and self._opening.current is not None:
             return self._opening.current
-        return confined(self._clients.current(), self._run.job)
+        return trusted(self._clients.current(), self._run.job)
 
     def transaction(self, connection: Any = None) -> Opening:
         """Begin a transaction, by `with` or `async with`, that ends this job and commits with its block.
@@ -363,13 +365,14 @@ class Context:
     def enqueue(self, new: NewJob) -> Handle[Any]:
         """Store a child of this job, which inherits its org, project, actor, correlation and trace."""
         with running(self._run.job):
-            client = self._sync if self._asks_for_parent(new) else self._clients.sync
+            # Inside a transaction there is no other client.
+            client = self._clients.sync if self._opening is None else self._sync
             return Handle(client.enqueue(new), self._clients)
 
     async def aenqueue(self, new: NewJob) -> Handle[Any]:
         """Store a child of this job, which inherits its org, project, actor, correlation and trace."""
         with running(self._run.job):
-            client = self._current if self._asks_for_parent(new) else self._clients.current()
+            client = self._clients.current() if self._opening is None else self._current
             return Handle(await client.enqueue(new), self._clients)
 
     @property
@@ -388,12 +391,6 @@ class Context:
     async def aparents(self) -> list[Job]:
         """Return the jobs that this one has waited for, with `job_type`, `state`, `result`; oldest first."""
         return await self._current.worker.parents(self._run.job.id)
-
-    def _asks_for_parent(self, new: NewJob) -> bool:
-        # A client confined to an org checks that the parent belongs to it, which costs a read. It is needed
-        # for another job's child, and inside a transaction, which has no other client.
-        others = isinstance(new, NewJob) and new.parent_id not in {None, self._run.job.id}
-        return others or self._opening is not None
 
     def require(self, capability: Capability) -> None:
         """Raise NotAllowed if the category of this job does not have a capability."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from onward.clients.sync.work.worker_effects import WorkerSignals
 from onward.clients.work.worker_effects import AsyncWorkerSignals
 from onward.core.inputs.checks import zoned
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.duration import Duration, duration, written
 from onward.core.work.effect import Effect
 from onward.core.work.wait import NEVER, Parked, is_over, place_of, times_out_at
 from onward.errors import InvalidSetting, WaitTimedOut
@@ -125,5 +125,5 @@ def _remember(acting: Acting, place: str, found: Effect | None, what: dict[str, 
 def _length(name: str, value: Duration) -> timedelta:
     length = duration(name, value)
     if not timedelta() <= length <= NEVER - datetime(1970, 1, 1, tzinfo=NEVER.tzinfo):
-        raise InvalidSetting(f"{name} is {value!r:.80}; give a length of time from nothing to 100 years")
+        raise InvalidSetting(f"{name} is {written(value)}; give a length of time from nothing to 100 years")
     return length

@@ -13,12 +13,12 @@ from onward.connections import begin_async
 from onward.connections.shielded import unbroken_async
 from onward.core.failures.handler_errors import Unrecoverable
 from onward.core.jobs.job import NewJob
-from onward.core.policy.contract import owed_artifact
+from onward.core.policy.contract import artifact_missing, owes_artifact
 from onward.core.policy.policies import Policies
 from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End, Succeeded
 from onward.errors import TransactionNotOpen
-from onward.handlers.clients import Clients, confined
+from onward.handlers.clients import Clients, confined, trusted
 from onward.handlers.handler import Run
 from onward.handlers.handles.handle import Handle
 from onward.origin import running
@@ -56,8 +56,8 @@ async def transaction_async(
         run.beginning()
         await manager.__aenter__()
         try:
-            bound = client.within(chosen)
-            tx = AsyncTransaction(run, clients, chosen, confined(bound, run.job))
+            bound = trusted(client).within(chosen)
+            tx = AsyncTransaction(run, clients, chosen, confined(client.within(chosen), run.job))
             yield tx
         except BaseException as error:
             # Artifacts that were rolled back do not count.
@@ -78,6 +78,7 @@ async def _commit(
 ) -> Leases:
     """End the job under its lease and commit; raises LeaseLost after rolling everything back."""
     try:
+        await _check_artifact(run, client)
         end = _success(run, client.policies, result)
         leases = await _written(run, client, end)
         leases.require()
@@ -101,8 +102,15 @@ async def _written(run: Run, client: AsyncClient, end: End) -> Leases:
         ) from error
 
 
+async def _check_artifact(run: Run, client: AsyncClient) -> None:
+    """Raise Unrecoverable for a job that owes an artifact, and left none in this run or an earlier one."""
+    job = run.job
+    if not owes_artifact(job, run.artifacts, client.policies):
+        return
+    if not (await confined(client, job).artifacts.list(job_id=job.id, limit=1)).items:
+        raise Unrecoverable(artifact_missing(job))
+
+
 def _success(run: Run, policies: Policies, result: Any) -> End:
-    if (missing := owed_artifact(run.job, run.artifacts, policies)) is not None:
-        raise Unrecoverable(missing)
     end = policies.end_of(run.job, Succeeded(result), 0.0, run.usage())
     return end if run.last_report is None else replace(end, progress=run.last_report)

@@ -263,6 +263,6 @@ def _succeeded(batch: Batch) -> Batch:
         raise BatchFailed(
             f"of {batch.total} jobs of batch {batch.id}, {batch.dead} are dead and {batch.cancelled} "
             "cancelled; join() returns the batch, client.batches.jobs() its jobs",
-            batch.id,
+            batch_id=batch.id,
         )
     return batch

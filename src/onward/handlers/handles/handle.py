@@ -11,7 +11,8 @@ from uuid import UUID
 import msgspec
 from msgspec.structs import replace
 
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.checks import not_negative
+from onward.core.inputs.duration import Duration
 from onward.core.jobs.history import Cancellation
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import ENDED, Change, Enqueued, Job, JobState
@@ -145,7 +146,7 @@ def handle_of(job_id: str | UUID, clients: Clients) -> Handle[Any]:
 
 def pauses(timeout: Duration | None) -> Iterator[float]:
     """Yield growing pauses, in seconds, until `timeout` is over."""
-    end = None if timeout is None else time.monotonic() + duration("timeout", timeout).total_seconds()
+    end = None if timeout is None else time.monotonic() + not_negative("timeout", timeout).total_seconds()
     pause = _FIRST_PAUSE
     while True:
         left = pause if end is None else end - time.monotonic()
@@ -159,13 +160,13 @@ def countdown(timeout: Duration | None) -> Callable[[], float | None]:
     """Return a function that returns the seconds left of `timeout`, or None without a timeout."""
     if timeout is None:
         return lambda: None
-    end = time.monotonic() + duration("timeout", timeout).total_seconds()
+    end = time.monotonic() + not_negative("timeout", timeout).total_seconds()
     return lambda: max(0.0, end - time.monotonic())
 
 
 def _ended(job: Job, timeout: Duration | None) -> Job:
     if job.state not in ENDED:
-        waited = duration("timeout", timeout).total_seconds()
+        waited = not_negative("timeout", timeout).total_seconds()
         raise JobNotEnded(
             f"job {job.id} ({job.job_type}) is still {job.state} after {waited:g} s; give a longer timeout="
         )
@@ -182,4 +183,4 @@ def result_of(job: Job) -> Any:
     else:
         what = error.summary or "no error was stored"
         why = f"is dead after attempt {job.attempt} of {job.max_attempts}: {what}"
-    raise JobFailed(f"job {job.id} ({job.job_type}) {why}", job.id)
+    raise JobFailed(f"job {job.id} ({job.job_type}) {why}", job_id=job.id)

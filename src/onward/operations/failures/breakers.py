@@ -13,7 +13,7 @@ from onward.core.bulk import Changed
 from onward.core.failures import breaker as transitions
 from onward.core.failures.breaker import DEFAULT_SETTINGS, Answer, Breaker, BreakerSettings, Entry, Standing
 from onward.core.inputs.checks import whole_number, zoned
-from onward.core.inputs.duration import Duration, duration
+from onward.core.inputs.duration import Duration, duration, written
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant, micros
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor
@@ -89,7 +89,7 @@ def open_breaker(
         raise InvalidSetting("for_ and until are both set; give one of them")
     span = None if for_ is None else duration("for_", for_)
     if span is not None and not _NONE < span <= timedelta(days=36_525):
-        raise InvalidSetting(f"for_ is {for_!r:.80}; give a duration above zero, such as 10m")
+        raise InvalidSetting(f"for_ is {written(for_)}; give a duration above zero, such as 10m")
     end = None if until is None else zoned("until", until)
 
     def change(breaker: Breaker, at: datetime) -> tuple[datetime, Breaker]:
@@ -165,6 +165,7 @@ def _columns(breaker: Breaker) -> dict[str, Scalar]:
         "name": breaker.name,
         "state": "closed" if breaker.state == "closed" else "open",
         "failures": breaker.failures,
+        "failed_jobs": " ".join(breaker.failed_jobs),
         "counted_from": _micros(breaker.counted_from),
         "opened_at": _micros(breaker.opened_at),
         "until": _micros(breaker.until),
@@ -177,12 +178,13 @@ def _columns(breaker: Breaker) -> dict[str, Scalar]:
 
 
 def _breaker(row: Row) -> Breaker:
-    name, state, failures, counted_from, opened_at, until, holds, probe, probe_until, forced, *rest = row
-    reason, actor_type, actor_id = rest
+    name, state, failures, failed_jobs, counted_from, opened_at, until, holds, *rest = row
+    probe, probe_until, forced, reason, actor_type, actor_id = rest
     return Breaker(
         name=name,
         state=state,
         failures=failures,
+        failed_jobs=tuple(failed_jobs.split()),
         counted_from=_instant(counted_from),
         opened_at=_instant(opened_at),
         until=_instant(until),

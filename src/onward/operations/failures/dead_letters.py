@@ -14,14 +14,15 @@ from onward.core.bulk import Bulk
 from onward.core.failures.dead_letter import DeadFilter, DeadLetter, Edit, Resolution
 from onward.core.inputs.checks import check_kind, whole_number
 from onward.core.inputs.fields import check_reason
-from onward.core.jobs.diff import diff, options_diff, patched
+from onward.core.jobs.diff import diff, masked_path, options_diff, patched
 from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
 from onward.core.jobs.job import COLUMNS as JOB_COLUMNS
 from onward.core.jobs.job import Job, JobState, NewJob, instant
 from onward.core.jobs.payload import decode
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_id_cursor
 from onward.core.policy.policies import Policies
-from onward.errors import AlreadyResolved, InvalidSetting, JobNotFound
+from onward.core.secrets.patterns import MASK
+from onward.errors import AlreadyResolved, InvalidSetting, JobNotFound, PayloadRejected
 from onward.operations.failures.dead_filter import conditions, listing
 from onward.operations.flows.followers import give_up, hand_over
 from onward.operations.jobs.new_rows import COLUMNS, new_row
@@ -128,10 +129,17 @@ def planned(
     job: Job, edit: Edit, successor_id: JobId, policies: Policies
 ) -> tuple[tuple[Scalar, ...], list[dict[str, Any]]]:
     """Return the row of a fixed copy, checked like a new job, and its changes; raises if nothing changes."""
-    row = new_row(_edited(job, edit), successor_id, policies)
+    edited = _edited(job, edit)
+    row = new_row(edited, successor_id, policies)
+    if (path := masked_path(edited.payload, job.payload)) is not None:
+        raise PayloadRejected(
+            f"payload at {path} holds {MASK}, which stands for a secret that was hidden from you; give the "
+            "true value, or leave it as it is: Edit(patch={…}) changes only the fields that it names",
+            path=path,
+        )
     # Else the death's only resolution would be used up by a copy that can't run.
-    if check := policies.registry.checks.get(job.job_type):
-        check(decode(str(row[COLUMNS.index("payload")])))
+    if known := policies.registry.job_types.get(job.job_type):
+        known.check(decode(str(row[COLUMNS.index("payload")])))
     changes = _changes(job, dict(zip(COLUMNS, row, strict=True)), policies)
     if not changes:
         raise InvalidSetting(f"the fix of job {job.id} changes nothing; edit its payload, or replay it")

@@ -23,12 +23,14 @@ from onward.operations.flows import followers
 from onward.operations.flows.batches import count_ends
 from onward.operations.flows.followers import Edge, Followed, advance_followers, tie
 from onward.operations.flows.pending_end import PendingEnd
+from onward.operations.jobs.subjects import delete
 from onward.operations.limits.limits import admit
 from onward.operations.schedules.runs import record_ended_runs
 from onward.operations.statement import Operation, Statement, as_json
 from onward.operations.walk import Rest, Step, Walk, reading
 
 _FOLLOWED, _BATCHED, _SCHEDULED = Tie.FOLLOWED.value, Tie.BATCHED.value, Tie.SCHEDULED.value
+_DOOMED = Tie.DOOMED.value
 
 # The rounds of follow-up work in one walk: few for a caller that has just ended a job, many for the loop of a
 # worker.
@@ -81,6 +83,8 @@ def follow_up_ends(
         yield from count_ends(batched, policies)
     if scheduled := [one for one in done if one.ties & _SCHEDULED]:
         yield from record_ended_runs(scheduled)
+    if doomed := [one.id for one in done if one.ties & _DOOMED]:
+        yield from delete(doomed, reason="its subject was deleted while it ran")
     freed = {one.limit_key for one in done if one.limit_key is not None}
     if keys := freed | set(permits) | followed.keys:
         yield from admit(sorted(keys))

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from onward.core.flows.batch import CALLBACKS, EnqueuedBatch, NewBatch, check_callback, org_of_batch
+from onward.core.flows.batch import (
+    CALLBACKS,
+    EnqueuedBatch,
+    NewBatch,
+    check_callback,
+    org_of_batch,
+    project_of_batch,
+)
 from onward.core.flows.flow import Tie
 from onward.core.inputs.fields import check_text, check_texts
 from onward.core.jobs.ids import JobId
@@ -21,8 +28,8 @@ from onward.operations.statement import Operation, Scalar, Statement, as_json
 
 def open_batch(new: NewBatch, policies: Policies = DEFAULT_POLICIES) -> Operation[None]:
     """Make a batch to which jobs can be added until it is closed."""
-    org_id = org_of_batch(new.callbacks.values()) if new.callbacks else new.origin.org_id
-    yield _insertion(new, org_id, policies, closed=False)
+    everyone = [*new.callbacks.values()] or [new.origin]
+    yield _insertion(new, everyone, policies, closed=False)
 
 
 def enqueue_batch(
@@ -37,9 +44,8 @@ def enqueue_batch(
     """Make a closed batch of these jobs; an empty one ends at once. To be run in one transaction."""
     # Values that are no job are refused by the enqueue, which reports their place.
     members = [_member(at, job, new.id) if isinstance(job, NewJob) else job for at, job in enumerate(jobs)]
-    everyone = [*jobs, *new.callbacks.values()]
-    org_id = org_of_batch(everyone) if everyone else new.origin.org_id
-    yield _insertion(new, org_id, policies, closed=True)
+    everyone = [*jobs, *new.callbacks.values()] or [new.origin]
+    yield _insertion(new, everyone, policies, closed=True)
     stored = yield from enqueue_many(members, ids, policies, at_once=at_once, noted=noted)
     if not any(one.created for one in stored):
         yield from end_idle([new.id])
@@ -52,18 +58,26 @@ def _member(at: int, job: NewJob, batch_id: JobId) -> NewJob:
     return msgspec.structs.replace(job, batch_id=batch_id, ties=int(job.ties | Tie.BATCHED))
 
 
-def _insertion(new: NewBatch, org_id: str | None, policies: Policies, *, closed: bool) -> Statement:
+def _insertion(new: NewBatch, everyone: Sequence[NewJob], policies: Policies, *, closed: bool) -> Statement:
     """Return the statement that stores a batch; its callbacks are checked as if they were enqueued now."""
     if new.name is not None:
         check_text("name", new.name, longest=LONGEST_NAME)
-    origin = new.origin
-    check_texts({"org_id": org_id, "actor_type": origin.actor_type, "actor_id": origin.actor_id})
+    origin, org_id, project_id = new.origin, org_of_batch(everyone), project_of_batch(everyone)
+    check_texts(
+        {
+            "org_id": org_id,
+            "project_id": project_id,
+            "actor_type": origin.actor_type,
+            "actor_id": origin.actor_id,
+        }
+    )
     callbacks = {name: _row(name, new, policies) for name in CALLBACKS if name in new.callbacks}
     return Statement(
         "insert_batch",
         {
             "id": new.id,
             "org_id": org_id,
+            "project_id": project_id,
             "name": new.name,
             "closed": int(closed),
             "callbacks": as_json(callbacks),
@@ -80,8 +94,8 @@ def _row(name: str, batch: NewBatch, policies: Policies) -> dict[str, Scalar]:
     callback = batch.callbacks[name]
     [key] = check_keys([callback], policies)
     check_callback(name, callback)
-    if check := policies.registry.checks.get(callback.job_type):
-        check(callback.payload)
+    if known := policies.registry.job_types.get(callback.job_type):
+        known.check(callback.payload)
     # A key of its own, so that it is enqueued whatever other jobs hold.
     key = None if key is None else f"batch:{batch.id}:{name}"
     correlation = callback.correlation_id or batch.origin.correlation_id or batch.id

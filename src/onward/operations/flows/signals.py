@@ -64,8 +64,9 @@ def send(
 def find(job: Job, event: str, key: str | None, seen: Sequence[str] = ()) -> Operation[Signal | None]:
     """Return the oldest signal of an event and a key for the job's org, except those in `seen`."""
     check_name(event, key)
-    named: dict[str, Scalar] = {"org_id": job.org_id or "", "event": event, "key": key or ""}
-    rows = yield Statement("find_signal", {**named, "seen": as_json(list(seen))})
+    named: dict[str, Scalar] = {"event": event, "key": key or "", "seen": as_json(list(seen))}
+    owner = {"org_id": job.org_id or "", "project_id": job.project_id or ""}
+    rows = yield Statement("find_signal", {**named, **owner})
     return _signal(rows[0]) if rows else None
 
 
@@ -139,6 +140,7 @@ def _checked(new: NewSignal, policies: Policies) -> dict[str, Scalar]:
     return {
         "id": new.id,
         "org_id": new.org_id or "",
+        "project_id": new.project_id or "",
         "event": event,
         "key": key or "",
         "payload": None if payload is None else _payload(event, key, payload, policies),
@@ -151,8 +153,15 @@ def _checked(new: NewSignal, policies: Policies) -> dict[str, Scalar]:
 
 def _check_origin(policies: Policies, new: NewSignal) -> None:
     org_id = new.org_id
-    check_texts({"org_id": org_id, "actor_type": new.actor_type, "actor_id": new.actor_id})
-    check_present(policies, org_id, None, new.actor_type, new.actor_id)
+    check_texts(
+        {
+            "org_id": org_id,
+            "project_id": new.project_id,
+            "actor_type": new.actor_type,
+            "actor_id": new.actor_id,
+        }
+    )
+    check_present(policies, org_id, new.project_id, new.actor_type, new.actor_id)
     if policies.settings.tenancy == "required" and org_id is None:
         raise ContractBroken("org_id is missing, and tenancy='required' asks for it; give org_id=…")
 
@@ -166,7 +175,7 @@ def _payload(event: str, key: str | None, payload: Any, policies: Policies) -> s
     try:
         clean = scan(like, text, MAX_PAYLOAD_BYTES, policies)
     except SecretInPayload as error:
-        raise SecretInPayload(error.path, error.kind, _INSTEAD) from None
+        raise SecretInPayload.at(error.path, error.kind, _INSTEAD) from None
     if isinstance(payload, dict) or clean == text:
         return clean
     return encode(decode(clean)[""], limit=MAX_PAYLOAD_BYTES)

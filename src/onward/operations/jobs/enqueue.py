@@ -138,7 +138,7 @@ def _answers(
             conflict = conflict_of(new, policies)
             if conflict == "raise":
                 [key] = check_keys([new], policies)
-                raise DuplicateJob(str(key), holder)
+                raise DuplicateJob.of(str(key), holder)
             if conflict != "return":
                 changing.append((at, (new, holder)))
     if changing:
@@ -243,6 +243,6 @@ def _first_of_each_key(
             holder = holders.setdefault((new.org_id, new.project_id, key), job_id)
             if holder != job_id:
                 if conflict_of(new, policies) == "raise":
-                    raise DuplicateJob(key, None)
+                    raise DuplicateJob.of(key, None)
                 repeats[job_id] = holder
     return repeats

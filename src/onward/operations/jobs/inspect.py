@@ -29,8 +29,9 @@ def list_jobs(where: JobFilter, *, limit: int = 50, cursor: Cursor | None = None
     """Read a page of jobs, newest first."""
     check_kind("where", where, JobFilter, "give a JobFilter, such as JobFilter(state='dead')")
     whole_number("limit", limit, 1, MOST_PER_PAGE)
-    params = where.params(read_id_cursor("jobs", cursor))
-    jobs = Job.from_rows((yield Statement("list_jobs", {**params, "limit": limit + 1})))
+    params = {**where.params(read_id_cursor("jobs", cursor)), "limit": limit + 1}
+    every, of_one = Statement("list_jobs", params), Statement("list_jobs_of_subject", params)
+    jobs = Job.from_rows((yield every if where.subject is None else of_one))
     return cut("jobs", jobs, limit, lambda job: (job.id,))
 
 

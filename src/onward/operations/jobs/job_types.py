@@ -18,7 +18,8 @@ from onward.operations.statement import Operation, Scalar, Statement
 def list_job_types(policies: Policies) -> Operation[Page[KnownJobType]]:
     """Return the job types that the application declares, or that live workers know, by name."""
     reported, counts = yield from _of_workers()
-    declared = {**reported, **policies.registry.job_types}
+    own = {name: known.declared for name, known in policies.registry.job_types.items()}
+    declared = {**reported, **own}
     triggers = yield from _schedules()
     controls = yield from pauses.controls()
     paused = {one.name: one for one in controls.pauses if one.scope == "job_type"}

@@ -16,7 +16,7 @@ from onward.core.jobs.job import ENDED, WAITING, Enqueued, JobState, Merge, NewJ
 from onward.core.jobs.ledger import Key
 from onward.core.jobs.payload import decode
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, make_cursor, read_cursor
-from onward.core.policy.category import OnConflict
+from onward.core.policy.category import DEFAULT_CATEGORY, OnConflict
 from onward.core.policy.policies import Policies
 from onward.errors import InvalidJob
 from onward.operations.jobs.new_rows import COLUMNS, check_keys, new_row
@@ -43,7 +43,7 @@ _STATES: dict[str, frozenset[JobState]] = {
 CHANGES = (
     "id", "job_type", "org_id", "project_id", "key", "kind", "states", "payload", "priority", "max_attempts",
     "run_at", "delay", "deadline", "timeout_micros", "lifetime", "actor_type", "actor_id", "request_id",
-    "correlation_id", "limit_key",
+    "correlation_id", "traceparent", "limit_key",
 )  # fmt: skip
 
 
@@ -56,7 +56,8 @@ def changes_holder(new: NewJob, policies: Policies) -> bool:
     """Whether an enqueue may change the holder of its key; values that are no job are refused elsewhere."""
     if not isinstance(new, NewJob) or (new.key is None and new.subject is None):
         return False
-    policy = policies.registry.categories.get(new.category) if isinstance(new.category, str) else None
+    category = DEFAULT_CATEGORY if new.category is None else new.category
+    policy = policies.registry.categories.get(category) if isinstance(category, str) else None
     return (new.on_conflict or (policy and policy.on_conflict)) in _KINDS
 
 

@@ -12,13 +12,21 @@ from operator import attrgetter
 from typing import Any, get_args
 
 from onward.core.inputs.checks import span, whole_number, zoned
-from onward.core.inputs.fields import check_column, check_text, check_texts
+from onward.core.inputs.duration import written
+from onward.core.inputs.fields import (
+    FIRST_PRIORITY,
+    LAST_PRIORITY,
+    check_column,
+    check_text,
+    check_texts,
+)
+from onward.core.inputs.plain_text import kind_of
 from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import NewJob, micros
 from onward.core.jobs.keys import subject_key
-from onward.core.jobs.payload import encode, encode_plain
+from onward.core.jobs.payload import encode, encode_plain, require_arguments
 from onward.core.policy.built_in import BUILT_IN
-from onward.core.policy.category import Lifetime, OnConflict
+from onward.core.policy.category import DEFAULT_CATEGORY, Lifetime, OnConflict
 from onward.core.policy.contract import check_origin, check_queue, check_scheduling
 from onward.core.policy.policies import DEFAULT_POLICIES, Policies
 from onward.core.secrets.redaction import redact_text
@@ -28,6 +36,7 @@ from onward.operations.statement import Rows, Scalar, as_json
 
 _MICROSECOND = timedelta(microseconds=1)
 _MOST_ATTEMPTS = 1_000_000
+_PRIORITY = 5
 _LONGEST_LIMIT_KEY = 400
 
 _POLICY = ("category", "job_type", "queue", "priority", "max_attempts", "unique", "on_conflict")
@@ -61,7 +70,9 @@ def check_keys(jobs: Sequence[NewJob], policies: Policies = DEFAULT_POLICIES) ->
     if None in keys:
         for new, key in zip(jobs, keys, strict=True):
             if key is None and new.unique is not None:
-                raise InvalidJob(f"unique is {new.unique!r}, but the job has no key to hold; give key= too")
+                raise InvalidJob(
+                    f"unique is {written(new.unique)}, but the job has no key to hold; give key= too"
+                )
     return keys
 
 
@@ -140,19 +151,18 @@ def _checked(shape: Shape, policies: Policies) -> tuple[tuple[Scalar, ...], int]
     run_at, delay, parent_id, batch_id, deadline, timeout, ties, pending = shape[-len(_REST) :]
     try:
         _check_texts(texts)
-        queue, max_attempts, lifetime, limit = _common(policies, *policy)
+        name, queue, priority, max_attempts, lifetime, limit = _common(policies, *policy)
     except TypeError:
         _check_texts.__wrapped__(texts)
-        queue, max_attempts, lifetime, limit = _common.__wrapped__(policies, *policy)
+        name, queue, priority, max_attempts, lifetime, limit = _common.__wrapped__(policies, *policy)
     if run_at is not None and delay is not None:
         raise InvalidJob("run_at and delay are both set; give one of them")
     if policy[1] not in BUILT_IN:
         check_origin(policies, *texts[:5])
     if run_at is not None or delay is not None:
-        check_scheduling(policies.category(policy[0]), run_at, delay)
-    name, job_type, _, priority, *_ = policy
+        check_scheduling(policies.category(name), run_at, delay)
     row = (
-        name, job_type, queue, priority, max_attempts, lifetime, *texts,
+        name, policy[1], queue, priority, max_attempts, lifetime, *texts,
         None if run_at is None else _instant("run_at", run_at),
         None if delay is None else _span("delay", delay),
         None if parent_id is None else normalise_id(parent_id),
@@ -168,18 +178,23 @@ def _checked(shape: Shape, policies: Policies) -> tuple[tuple[Scalar, ...], int]
 @lru_cache(maxsize=1024, typed=True)
 def _common(  # noqa: PLR0917 - positional, so that the cache has one key for each
     policies: Policies,
-    name: str,
+    category: str | None,
     job_type: str,
     queue: str | None,
-    priority: int,
+    level: int | None,
     max_attempts: int | None,
     unique: Lifetime | None,
     on_conflict: str | None,
-) -> tuple[str, int, int | None, int]:
-    """Check what many jobs share; return the queue, the attempts, the key's lifetime and the size limit."""
+) -> tuple[str, str, int, int, int | None, int]:
+    """Check what many jobs share, and fill in what is unset.
+
+    Return the category, the queue, the priority, the attempts, the key's lifetime and the size limit.
+    """
+    name = DEFAULT_CATEGORY if category is None else category
     check_texts({"category": name, "job_type": job_type, "queue": queue})
     policy = policies.category(name)
-    whole_number("priority", priority, 1, 10, error=InvalidJob)
+    priority = _PRIORITY if level is None else level
+    whole_number("priority", priority, FIRST_PRIORITY, LAST_PRIORITY, error=InvalidJob)
     retry = policies.registry.retries.get(job_type) or policy.retry
     attempts = retry.max_attempts if max_attempts is None else max_attempts
     whole_number("max_attempts", attempts, 1, _MOST_ATTEMPTS, error=InvalidJob)
@@ -189,7 +204,7 @@ def _common(  # noqa: PLR0917 - positional, so that the cache has one key for ea
     lifetime = _lifetime(policy.key_lifetime or "active" if unique is None else unique)
     queue = queue or policies.queue_of(job_type, name)
     check_queue(policies, name, queue)
-    return queue, attempts, lifetime, policy.max_payload_bytes
+    return name, queue, priority, attempts, lifetime, policy.max_payload_bytes
 
 
 @lru_cache(maxsize=1024)
@@ -198,8 +213,7 @@ def _check_texts(texts: tuple[str | None, ...]) -> None:
 
 
 def _payload(new: NewJob, limit: int, policies: Policies) -> str:
-    if not isinstance(new.payload, dict):
-        raise InvalidJob(f"payload is a {type(new.payload).__name__}; give a dict of arguments")
+    require_arguments(new.payload)
     return scan(new, encode(new.payload, limit=limit, redaction=policies.settings.redact), limit, policies)
 
 
@@ -230,7 +244,7 @@ def _lifetime(unique: Lifetime) -> int | None:
 
 def _tags(tags: list[str]) -> str:
     if not isinstance(tags, list | tuple):
-        raise InvalidJob(f"tags is a {type(tags).__name__}; give a list of texts")
+        raise InvalidJob(f"tags is {kind_of(tags)}; give a list of texts")
     for tag in tags:
         check_text("tag", tag, longest=255)
     return as_json(tags)

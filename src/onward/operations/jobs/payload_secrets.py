@@ -27,7 +27,7 @@ def scan(new: NewJob, text: str, limit: int, policies: Policies) -> str:
     if found is None:
         return text
     if policy == "reject":
-        raise SecretInPayload(*found)
+        raise SecretInPayload.at(*found)
     return encode(redaction.redact(new.payload), limit=limit)
 
 
@@ -65,4 +65,4 @@ def _check_labels(new: NewJob, redaction: Redaction) -> None:
     for name, text in labels.items():
         kind = redaction.find_in_text(text) if isinstance(text, str) else None
         if kind is not None:
-            raise SecretInPayload(name, kind)
+            raise SecretInPayload.at(name, kind)

@@ -45,18 +45,27 @@ def drop_subject(
     }
     by: dict[str, Any] = {"reason": reason}
     going = [job_id for job_id, (do, _) in found.items() if do == "delete"]
-    deleted = yield from _delete(going, **by)
+    deleted = yield from delete(going, **by)
+    if running := [job_id for job_id in going if found[job_id][1] == JobState.RUNNING]:
+        deleted |= yield from _doom([job_id for job_id in running if job_id not in deleted], **by)
     # A deleted job never ends, so its batch is checked here.
     if left := {batch_id for job_id, _, _, batch_id in rows if job_id in deleted} - {None}:
         yield from end_idle(left)
-    # A running job is not deleted but asked to stop.
+    # A running job is asked to stop, and deleted at its end.
     ending = [job_id for job_id, (do, state) in found.items() if do != "keep" and state not in ENDED]
     ending = [job_id for job_id in ending if job_id not in deleted]
     cancelled = frozenset((yield from cancel(ending, **by)) if ending else ())
     return Dropped(cancelled, deleted, frozenset(found) - cancelled - deleted)
 
 
-def _delete(ids: list[JobId], *, reason: str) -> Operation[frozenset[JobId]]:
+def _doom(ids: list[JobId], *, reason: str) -> Operation[frozenset[JobId]]:
+    """Mark running jobs to be deleted at their end; delete those that run no longer, and return them."""
+    rows = yield Statement("doom_jobs", {"ids": as_json(ids)})
+    doomed = {job_id for (job_id,) in rows}
+    return (yield from delete([job_id for job_id in ids if job_id not in doomed], reason=reason))
+
+
+def delete(ids: list[JobId], *, reason: str) -> Operation[frozenset[JobId]]:
     """Remove jobs that do not run, with their keys, effects and earlier runs."""
     if not ids:
         return frozenset()

@@ -21,14 +21,13 @@ from onward.core.records.artifact import (
     StoredContent,
 )
 from onward.core.secrets.redaction import redact_text
+from onward.core.work.lease import check_lease
 from onward.errors import ArtifactNotFound, ContractBroken, JobNotFound, NotAllowed
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 
 _MICROSECOND = timedelta(microseconds=1)
 _LIST = "artifacts.list"
 MOST_EXPIRED = 1000
-_MOST_ATTEMPTS = 2**31 - 1
-_MOST_LEASES = 2**63 - 1
 
 
 def owner_of(owner: Owner, policies: Policies) -> Operation[Owner]:
@@ -73,10 +72,11 @@ def add_of_job(
 ) -> Operation[Artifact | None]:
     """Write the row of an artifact that a running job made; None if its lease was lost, which is audited."""
     check_texts({"org_id": job.org_id})
+    check_lease(job.lease, job.attempt)
     of: dict[str, Scalar] = {
         "job_id": normalise_id(job.id),
-        "lease": whole_number("lease", job.lease, 0, _MOST_LEASES),
-        "attempt": whole_number("attempt", job.attempt, 0, _MOST_ATTEMPTS),
+        "lease": job.lease,
+        "attempt": job.attempt,
         "org_id": job.org_id,
     }
     rows = yield Statement("add_job_artifact", {**_described(artifact_id, new, content), **of})

@@ -13,7 +13,7 @@ from onward.operations.statement import Operation, Statement, acting, as_json
 from onward.operations.upkeep.prune import clock
 
 _MICROSECOND = timedelta(microseconds=1)
-_LOWEST_PRIORITY = 10
+_PRIORITY = 10
 
 
 def declare() -> Operation[None]:
@@ -26,7 +26,7 @@ def declare() -> Operation[None]:
     at = yield from clock()
     for name, every in missing.items():
         job = NewJob(
-            job_type=name, category="maintenance", queue=Q_ONWARD, priority=_LOWEST_PRIORITY,
+            job_type=name, category="maintenance", queue=Q_ONWARD, priority=_PRIORITY,
             actor_type="system", actor_id=name,
         )  # fmt: skip
         # An unfinished run continues by itself, so no second one starts; missed ones are made up for once.

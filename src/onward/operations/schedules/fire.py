@@ -158,7 +158,7 @@ def _run_on_request(
     """Write a run besides the occurrences into the history, at an instant that is still free."""
     for tries in range(_MOST_TRIES):
         occurrence, job_id = at + tries * _MICROSECOND, make_id()
-        new = _after(complete(schedule.job_at(occurrence, on_request=True), policies), before)
+        new = _after(complete(schedule.job_at(occurrence, on_request=True), policies, at), before)
         new_row(new, job_id, policies)
         if (yield from _add_runs([_DueRun(schedule, occurrence, at, job_id, new, on_request=True)])):
             return job_id, new
@@ -189,7 +189,7 @@ def _planned(
             yield _DueRun(schedule, occurrence, at, job_id, outcome="skipped", error=why)
             continue
         try:
-            new = complete(schedule.job_at(occurrence), policies)
+            new = complete(schedule.job_at(occurrence), policies, at)
             new = _after(new, before if schedule.overlap == "wait" else None)
             new_row(new, job_id, policies)
         except OnwardError as error:

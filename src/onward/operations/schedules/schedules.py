@@ -50,11 +50,13 @@ def checked_schedule(
     source: Literal["code", "database"] = "database",
 ) -> NewSchedule:
     """Check a schedule and the jobs that it would enqueue; return it with a payload free of secrets."""
+    known = policies.registry.job_types.get(job.job_type) if isinstance(job, NewJob) else None
+    if known is not None and not job.typed:
+        job, allowed = known.fill_run(job)
     new = NewSchedule.of(name, job, options, allowed=allowed, source=source)
     check_scheduling(policies.category(job.category), _ANY_OCCURRENCE, None)
-    if check := policies.registry.checks.get(job.job_type):
-        check(job.payload)
-    row = new_row(complete(job_of_run(name, new.template, _ANY_OCCURRENCE), policies), _NO_ID, policies)
+    run = job_of_run(name, new.template, _ANY_OCCURRENCE)
+    row = new_row(complete(run, policies, _ANY_OCCURRENCE), _NO_ID, policies)
     return replace(new, template=replace(new.template, payload=decode(str(row[1]))))
 
 

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 from onward.core.inputs.checks import check_kind, whole_number
-from onward.core.inputs.fields import LONGEST, check_text
+from onward.core.inputs.fields import FIRST_PRIORITY, LONGEST, check_text
 from onward.core.jobs.job import COLUMNS, Job
 from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.claim import MOST_PER_CLAIM, QueuePosition
@@ -19,7 +19,7 @@ from onward.operations.work.leases import worker_lost
 
 _urgency = itemgetter(*map(list(COLUMNS).index, ("priority", "run_at", "id")))
 # Sorts before every job.
-_FRONT = (0, 0, "00000000-0000-0000-0000-000000000000")
+_FRONT = (FIRST_PRIORITY - 1, 0, "00000000-0000-0000-0000-000000000000")
 
 
 def claim(
@@ -29,13 +29,20 @@ def claim(
     worker_id: str,
     paused_orgs: Collection[str] = (),
     paused_types: Collection[str] = (),
+    job_types: Collection[str] | None = None,
 ) -> Operation[list[Job]]:
     """Take at most `limit` ready jobs of a queue under the worker's lease, most urgent first.
 
-    Jobs of `paused_orgs` and `paused_types` are skipped. The worker checks first whether the queue is paused.
+    Jobs of `paused_orgs` and `paused_types` are skipped, and those of other types than `job_types`, if given.
+    The worker checks first whether the queue is paused.
     """
     rows = yield from claim_rows(
-        queue, limit, worker_id=worker_id, paused_orgs=paused_orgs, paused_types=paused_types
+        queue,
+        limit,
+        worker_id=worker_id,
+        paused_orgs=paused_orgs,
+        paused_types=paused_types,
+        job_types=job_types,
     )
     jobs, unreadable = read_claimed(rows, worker_id)
     yield from finish(unreadable)
@@ -49,6 +56,7 @@ def claim_rows(
     worker_id: str,
     paused_orgs: Collection[str] = (),
     paused_types: Collection[str] = (),
+    job_types: Collection[str] | None = None,
     past: QueuePosition | None = None,
 ) -> Operation[Sequence[Row]]:
     """Claim as `claim` does, but return rows: the caller makes jobs of them outside SQLite's writer thread.
@@ -61,8 +69,9 @@ def claim_rows(
     whole_number("limit", limit, 1, MOST_PER_CLAIM)
     params: dict[str, Scalar] = {"queue": queue, "limit": limit, "worker": worker_id}
     params |= zip(("past_priority", "past_run_at", "past_id"), _position(past), strict=True)
-    if paused_orgs or paused_types:
-        paused = {"orgs": as_json(sorted(paused_orgs)), "types": as_json(sorted(paused_types))}
+    if paused_orgs or paused_types or job_types is not None:
+        only = None if job_types is None else as_json(sorted(job_types))
+        paused = {"orgs": as_json(sorted(paused_orgs)), "types": as_json(sorted(paused_types)), "only": only}
         rows = yield Statement("claim_unpaused_jobs", {**params, **paused})
     else:
         rows = yield Statement("claim_jobs", params)

@@ -16,6 +16,7 @@ from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor
 from onward.core.policy.policies import Policies
 from onward.core.secrets.redaction import redact_text
 from onward.core.work.effect import MAX_RESULT_BYTES, Effect, payload_hash
+from onward.core.work.lease import check_lease
 from onward.errors import EffectNotFound
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 
@@ -94,6 +95,7 @@ def reset(job_id: JobId, name: str, policies: Policies, *, reason: str) -> Opera
 
 def _of_run(job: Job, name: str) -> dict[str, Scalar]:
     check_kind("job", job, Job, "give a job that claim() gave you")
+    check_lease(job.lease, job.attempt)
     return {
         "job_id": job.id,
         "lease": job.lease,

@@ -29,7 +29,9 @@ RETURNED = (
     "cost", "action", "detail",
 )  # fmt: skip
 
-RERUN = ("id", "lease", "event", "outcome", "ran", "error", "cost", "action", "detail")
+FAILED = ("id", "lease", "attempt", "action", "detail")
+
+RERUN = ("id", "lease", "event", "outcome", "ran", "error", "cost", "action", "failed_action", "detail")
 
 _MARKS = ("lost", "cancelled", "again", "tied", "permit")
 
@@ -126,6 +128,7 @@ def _rerun(ends: Sequence[End]) -> Operation[list[End]]:
             _error(end.transition),
             sum(used.cost_micros for used in end.usage) or None,
             end.action,
+            end.failed_action,
             _audited(end.transition),
         )
         for end in ends
@@ -139,15 +142,18 @@ def _finish_statement(ends: Collection[End]) -> Statement:
     # Most ends share one transition, so this looks at few.
     transitions = {id(end.transition): end.transition for end in ends}.values()
     ended, returned = ends, list[End]()
+    any_dead = any(to.state is JobState.DEAD for to in transitions)
     if any(to.state not in ENDED_STATES for to in transitions):
         ended = [end for end in ends if end.transition.state in ENDED_STATES]
         returned = [end for end in ends if end.transition.state not in ENDED_STATES]
     rows = _ended_rows(ended, len(transitions))
-    if not returned and rows.columns == ("id",):
+    dead = [end for end in ended if end.transition.state is JobState.DEAD] if any_dead else []
+    if not returned and not dead and rows.columns == ("id",):
         same = {**dict.fromkeys(ENDED[1:]), **rows.common}
         return Statement("finish_alike", {"ended": Rows(("id",), rows.values), **same})
     back = Rows.of(RETURNED, [_returned_row(end) for end in returned])
-    return Statement("finish_jobs", {"ended": rows, "returned": back})
+    failed = Rows.of(FAILED, [_failed_row(end) for end in dead])
+    return Statement("finish_jobs", {"ended": rows, "returned": back, "failed": failed})
 
 
 def _ended_rows(ends: Collection[End], kinds: int) -> Rows:
@@ -178,6 +184,12 @@ def _returned_row(end: End) -> tuple[Scalar, ...]:
         sum([used.cost_micros for used in end.usage]) if end.usage else None,
         end.action, _audited(to),
     )  # fmt: skip
+
+
+def _failed_row(end: End) -> tuple[Scalar, ...]:
+    """Return what the audit says of the attempt at which a job dies, besides its death."""
+    to = end.transition
+    return end.job_id, end.lease, to.attempt, end.failed_action, _audited(to)
 
 
 def _audited(to: Transition) -> str | None:

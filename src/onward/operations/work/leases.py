@@ -26,7 +26,7 @@ def register(worker_id: str, *, lease: timedelta, info: Mapping[str, Any] | None
         "register_worker",
         {
             "worker": worker_id,
-            "info": lenient(info or {}, 65_536),
+            "info": lenient(info or {}, 262_144),
             "lease": _lease_micros(lease),
         },
     )

@@ -24,10 +24,7 @@ from onward.operations.work.claim import claim, read_claimed
 from onward.operations.work.finish import finish
 
 HEADS = ("org_id", "share")
-LEVELS = ("org_id", "priority", "share")
-AGES = ("priority", "share")
 
-_PRIORITIES = range(1, 11)
 _MOST_ORGS = 100
 # Orgs with few jobs leave their share to the others; this is how often the others fill what is left.
 _MOST_ROUNDS = 4
@@ -46,6 +43,15 @@ class _Locked:
     now: int
 
 
+@dataclass(frozen=True, slots=True)
+class _May:
+    """Which jobs may be claimed."""
+
+    not_orgs: frozenset[str]
+    not_types: frozenset[str]
+    only_types: Collection[str] | None
+
+
 def claim_by_policy(
     queue: str,
     limit: int,
@@ -54,6 +60,7 @@ def claim_by_policy(
     declared: QueuePolicy | None = None,
     paused_orgs: Collection[str] = (),
     paused_types: Collection[str] = (),
+    job_types: Collection[str] | None = None,
 ) -> Operation[PolicyClaim]:
     """Claim by the policy of a queue; `declared` is in effect where no worker has declared one yet.
 
@@ -62,21 +69,21 @@ def claim_by_policy(
     check_text("queue", queue, longest=LONGEST["queue"])
     whole_number("limit", limit, 1, MOST_PER_CLAIM)
     locked = yield from _lock(queue, declared)
-    paused = (frozenset(paused_orgs), frozenset(paused_types))
+    may = _May(frozenset(paused_orgs), frozenset(paused_types), job_types)
     if locked is None or locked.policy.plain:
-        jobs = yield from _claim_next(queue, limit, worker_id, paused)
+        jobs = yield from _claim_next(queue, limit, worker_id, may)
         return PolicyClaim(jobs)
     policy = locked.policy
     room = yield from _room(queue, policy)
-    may = _may_start(locked)
-    count = min(limit, limit if room is None else room, limit if may is None else may)
+    rated = _may_start(locked)
+    count = min(limit, limit if room is None else room, limit if rated is None else rated)
     jobs, turn = [], locked.turn
     if count > 0 and policy.picks:
-        picked, turn = yield from _pick(queue, count, locked, paused)
+        picked, turn = yield from _pick(queue, count, locked, may)
         # By the clock of this moment: else jobs would seem to start before those ended whose room they take.
         jobs = yield from _claim_picked(picked, worker_id)
     elif count > 0:
-        jobs = yield from _claim_next(queue, count, worker_id, paused)
+        jobs = yield from _claim_next(queue, count, worker_id, may)
     paid_at = locked.paid_at
     if jobs and policy.every is not None:
         paid_at = gcra.take(paid_at, locked.now, policy.every, policy.at_once, len(jobs))
@@ -118,11 +125,9 @@ def _wait(policy: QueuePolicy, paid_at: int | None, at: int) -> timedelta | None
     return gcra.wait(paid_at, at, policy.every, policy.at_once) * _MICROSECOND or None
 
 
-def _claim_next(
-    queue: str, count: int, worker_id: str, paused: tuple[frozenset[str], frozenset[str]]
-) -> Operation[list[Job]]:
-    orgs, types = paused
-    return (yield from claim(queue, count, worker_id=worker_id, paused_orgs=orgs, paused_types=types))
+def _claim_next(queue: str, count: int, worker_id: str, may: _May) -> Operation[list[Job]]:
+    paused = {"paused_orgs": may.not_orgs, "paused_types": may.not_types}
+    return (yield from claim(queue, count, worker_id=worker_id, **paused, job_types=may.only_types))
 
 
 def _claim_picked(picked: Sequence[Candidate], worker_id: str) -> Operation[list[Job]]:
@@ -136,15 +141,15 @@ def _claim_picked(picked: Sequence[Candidate], worker_id: str) -> Operation[list
 
 
 def _pick(
-    queue: str, count: int, locked: _Locked, paused: tuple[frozenset[str], frozenset[str]]
+    queue: str, count: int, locked: _Locked, may: _May
 ) -> Operation[tuple[list[Candidate], Turn | None]]:
     policy = locked.policy
-    orgs, types = paused
-    wanted: Params = {"queue": queue, "types": as_json(sorted(types))}
+    orgs = may.not_orgs
+    only = None if may.only_types is None else as_json(sorted(may.only_types))
+    wanted: Params = {"queue": queue, "types": as_json(sorted(may.not_types)), "only": only}
     if policy.fair:
         return (yield from _pick_by_turns(wanted, count, locked, orgs))
-    ages = Rows.of(AGES, [(priority, count) for priority in _PRIORITIES])
-    rows = yield Statement("find_aged_jobs", {**wanted, "ages": ages, "orgs": as_json(sorted(orgs))})
+    rows = yield Statement("find_aged_jobs", {**wanted, "share": count, "orgs": as_json(sorted(orgs))})
     return by_age(_candidates(rows), locked.now, _ageing(policy))[:count], locked.turn
 
 
@@ -199,13 +204,10 @@ def _orgs(
 
 
 def _heads(wanted: Params, shares: Mapping[Org, int], unmarked: int, policy: QueuePolicy) -> Statement:
-    params = {**wanted, "unmarked": unmarked}
+    params = {**wanted, "unmarked": unmarked, "heads": Rows.of(HEADS, list(shares.items()))}
     if policy.ageing is None:
-        heads = Rows.of(HEADS, list(shares.items()))
-        return Statement("find_fair_jobs", {**params, "heads": heads})
-    levels = [(org, priority, share) for org, share in shares.items() for priority in _PRIORITIES]
-    rows = Rows.of(LEVELS, levels)
-    return Statement("find_aged_fair_jobs", {**params, "levels": rows})
+        return Statement("find_fair_jobs", params)
+    return Statement("find_aged_fair_jobs", params)
 
 
 def _by_org(found: Iterable[Candidate], locked: _Locked) -> dict[Org, list[Candidate]]:

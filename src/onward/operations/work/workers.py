@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import TypeVar
 
 from onward.core.inputs.checks import whole_number
 from onward.core.jobs.job import Job, instant, micros
 from onward.core.jobs.payload import decode
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor
+from onward.core.policy.application import DeclaredTypes
 from onward.core.upkeep.facts import WorkerSeen
-from onward.errors import WorkerNotFound
+from onward.errors import InvalidSetting, WorkerNotFound
 from onward.operations.statement import Operation, Row, Statement
 
 T = TypeVar("T")
@@ -43,6 +45,37 @@ def get_worker(worker_id: str) -> Operation[WorkerSeen]:
     return _worker(rows[0])
 
 
+def check_declared(worker_id: str, declared: DeclaredTypes) -> Operation[None]:
+    """Raise InvalidSetting if a live worker of another application declares a job type otherwise.
+
+    Of two workers that start at once, only the later one is refused.
+    """
+    for row in (yield Statement("list_earlier_workers", {"worker": worker_id})):
+        other = _worker(row)
+        if other.application is None:
+            continue
+        clashes = declared.clashes(DeclaredTypes(other.application, other.signatures))
+        if clashes:
+            mine, theirs = declared.application, other.application
+            raise InvalidSetting(
+                f"the job type {clashes[0]!r} of {mine} has another signature in {theirs}, whose worker "
+                f"{other.id} runs on the same database, so each would run the other's jobs; give one of the "
+                f"two applications a name, as in Onward(name={_short(mine)!r}). If {theirs} is an old "
+                f"version of {mine}, stop its workers first"
+            )
+
+
+def _short(application: str) -> str:
+    return application.partition(".")[0].lower()
+
+
+def type_unknown_for(job_type: str) -> Operation[timedelta | None]:
+    """Return for how long no live worker has known a job type, zero if one does; None if none ever did."""
+    rows = yield Statement("find_last_knower", {"job_type": job_type})
+    [(micros_ago,)] = rows
+    return None if micros_ago is None else timedelta(microseconds=micros_ago)
+
+
 def _position(worker: WorkerSeen) -> tuple[int, int, str]:
     return int(worker.lost_at is None), micros(worker.seen_at), worker.id
 
@@ -57,6 +90,7 @@ def _worker(row: Row) -> WorkerSeen:
         return value if isinstance(value, kind) else None
 
     queues, providers = reported("queues", dict), reported("providers", dict)
+    signatures = reported("signatures", dict)
     types, schedules = reported("job_types", list), reported("schedules", list)
     return WorkerSeen(
         id=worker_id,
@@ -69,6 +103,8 @@ def _worker(row: Row) -> WorkerSeen:
         else {name: most if isinstance(most, int) else None for name, most in queues.items()},
         job_types=None if types is None else frozenset(map(str, types)),
         providers={name: one for name, one in (providers or {}).items() if isinstance(one, str)},
+        application=reported("application", str),
+        signatures={name: text for name, text in (signatures or {}).items() if isinstance(text, str)},
         schedules=None if schedules is None else frozenset(map(str, schedules)),
         started_at=instant(started),
         seen_at=instant(seen),

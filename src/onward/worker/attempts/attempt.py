@@ -46,8 +46,9 @@ class Completion(msgspec.Struct, eq=False):
     spent: frozenset[str] = frozenset()
 
 
-Ran = tuple[Job, Outcome, tuple[Usage, ...], Completion | None, Report | None]
-"""A run that is over: its job, outcome and usage, the end that its handler wrote itself, its last report."""
+Ran = tuple[Job, Outcome, tuple[Usage, ...], Completion | None, Report | None, BaseException | None]
+"""A run that is over: its job, outcome and usage, the end that its handler wrote itself, its last report, and
+the exception that made it fail."""
 
 
 class Running(msgspec.Struct, eq=False):
@@ -70,6 +71,7 @@ class Running(msgspec.Struct, eq=False):
     completion: Completion | None = None
     reported: Callable[[JobId], None] | None = None
     last_report: Report | None = None
+    error: BaseException | None = None
 
     @property
     def provider(self) -> Provider | None:

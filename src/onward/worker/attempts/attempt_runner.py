@@ -11,21 +11,23 @@ from functools import partial
 from typing import Any, cast
 
 from onward.core.jobs.job import Job
-from onward.core.work.lifecycle import Cancelled, Outcome, Succeeded
+from onward.core.work.lifecycle import Cancelled, Failed, Outcome, RateLimited, Succeeded
 from onward.errors import InvalidJob
 from onward.handlers.clients import Clients
 from onward.handlers.context.context import Context
 from onward.origin import AMBIENT
-from onward.worker.attempts.around_attempts import Around, run_in_thread
 from onward.worker.attempts.attempt import Running, Waiting, begin, isolated
 from onward.worker.attempts.authorization import Guard
 from onward.worker.attempts.breaker_gate import Breakers
+from onward.worker.attempts.handler_frames import without_worker_frames
+from onward.worker.attempts.handler_threads import follow_handlers
 from onward.worker.attempts.known_handlers import KnownHandlers, Rest
-from onward.worker.attempts.open_resources import OpenResources
 from onward.worker.attempts.outcomes import invalid_arguments, outcome_of
 from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.attempts.thread_slots import Threads
 from onward.worker.children.process_pool import ProcessPool
+from onward.worker.hooks.around_attempts import Around, run_in_thread
+from onward.worker.hooks.open_resources import OpenResources
 
 _SUCCEEDED = Succeeded()
 
@@ -59,6 +61,7 @@ class AttemptRunner:
         self._plain = self._guard is None and around is None and breakers is None
         self._meter_runs = clients.policies.settings.meter_runs
         self.closed = False
+        follow_handlers()
 
     def start(self, job: Job, task: asyncio.Task[Any] | None) -> Outcome | Rest:
         """Run a job to its end, or to its first wait: then return the rest, which the caller awaits."""
@@ -71,6 +74,7 @@ class AttemptRunner:
         try:
             arguments = handler.arguments(job.payload)
         except InvalidJob as error:
+            running.errors[job.id] = error
             return invalid_arguments(error)
         run = Running(job, handler, task, reported=running.reported)
         running.runs[job.id] = run
@@ -105,7 +109,7 @@ class AttemptRunner:
                 return refusal
             around = self._around
             if around is None or not around.concerns(run.job):
-                return self._concluded(run, await self._call(run, arguments))
+                return await self._concluded(run, await self._call(run, arguments))
             return cast("Outcome", await isolated(self._within(around, run, arguments)))
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
             return self._raised(run, error)
@@ -119,38 +123,47 @@ class AttemptRunner:
 
         async def attempt() -> Outcome:
             if not inner:
-                return self._concluded(run, await self._call(run, arguments))
+                return await self._concluded(run, await self._call(run, arguments))
             await self._resources.supply(run, arguments)
             self._admit(run, arguments)
-
-            def call() -> Outcome:
-                return self._concluded(run, run.handler.function(**arguments))
-
+            call = partial(self._call_here, run, arguments)
             parameters = {"hooks": inner, "job": run.job, "attempt": call, "judge": judge}
             run.future = self._threads.call(run_in_thread, parameters)
             return cast("Outcome", await run.future)
 
         return await around.run(run.job, run.handler, attempt, judge)
 
-    def _concluded(self, run: Running, result: Any) -> Outcome:
+    def _call_here(self, run: Running, arguments: dict[str, Any]) -> Outcome:
+        """Call a handler in the current thread, within the functions around it, and return its outcome."""
+        outcome = self._returned(run.job, run.handler.function(**arguments))
+        return outcome if self._guard is None else self._guard.judged_from_thread(run, outcome)
+
+    async def _concluded(self, run: Running, result: Any) -> Outcome:
         """Return the outcome for what a handler returned; a success may lack what its category requires."""
         outcome = self._returned(run.job, result)
-        return outcome if self._guard is None else self._guard.judged(run, outcome)
+        return outcome if self._guard is None else await self._guard.judged(run, outcome)
 
     def _returned(self, job: Job, result: Any) -> Outcome:
         return _SUCCEEDED if result is None else outcome_of(result, job, self._clients.policies)
 
     def _raised(self, run: Running, error: BaseException) -> Outcome:
+        # A function around the attempt may replace an earlier error.
+        run.error = None
         match error:
             case asyncio.CancelledError() if run.why is not None:
-                return run.gave_way()
+                return _gave_way(run, error)
             case asyncio.CancelledError() if self.closed or run.task is None or run.task.cancelling():
                 raise error
             # Any other CancelledError is the handler's: it awaited something that was cancelled.
             case Cancelled():
-                return run.gave_way() if run.why else error
-        late = run.why in {"timeout", "deadline"}
-        return run.gave_way() if late else outcome_of(error, run.job, self._clients.policies)
+                return _gave_way(run, error) if run.why else error
+        error = without_worker_frames(error)
+        if run.why in {"timeout", "deadline"}:
+            return _gave_way(run, error)
+        outcome = outcome_of(error, run.job, self._clients.policies)
+        if isinstance(outcome, Failed | RateLimited):
+            run.error = error
+        return outcome
 
     def _enter(self, run: Running) -> None:
         """Start a run's time-out, and make its job the origin of what is enqueued from here on."""
@@ -191,3 +204,12 @@ class AttemptRunner:
         # A child process makes its own Context.
         if handler.context is not None and handler.executor != "process":
             arguments[handler.context] = Context(run, self._clients)
+
+
+def _gave_way(run: Running, error: BaseException) -> Outcome:
+    outcome = run.gave_way()
+    if isinstance(outcome, Failed):
+        # The traceback shows where the handler was when its time was over.
+        where = without_worker_frames(error).__traceback__
+        run.error = TimeoutError(run.cancel_reason).with_traceback(where)
+    return outcome

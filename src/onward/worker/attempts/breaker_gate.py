@@ -2,7 +2,7 @@
 
 A healthy provider costs no statement. A process that does not know a provider yet makes one call at a time;
 each answer that does not push back doubles the calls at once. After an answer that pushes back, every call
-needs the probe, and all processes together have only one.
+needs the probe, and all processes together have only one. A job that has failed before leaves it to others.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from onward.core.failures.breaker import (
     Standing,
     answer_of,
     check_provider,
+    has_failed,
     settings_of,
 )
 from onward.core.jobs.job import Job
@@ -30,7 +31,7 @@ from onward.core.work.lifecycle import Outcome, Released
 from onward.handlers.handler import Handler
 from onward.worker.attempts.attempt import Running
 from onward.worker.attempts.breaker_changes import BreakerChanges
-from onward.worker.attempts.provider_queue import Admission, Line
+from onward.worker.attempts.provider_queue import COURTESY_SECONDS, Admission, Line
 
 _ASK_SECONDS = 0.2
 _KEPT_SECONDS = 10.0
@@ -127,13 +128,16 @@ class Breakers:
             self._pass_on(line)
 
     async def _wait_in(self, line: Line, run: Running) -> Outcome | None:
+        failed = has_failed(run.job)
         began = now = time.monotonic()
         while True:
             if run.why is not None:
                 return run.gave_way()
             if now < line.held_until:
                 return self._held(line, run.handler, line.held_until - now)
-            if (admission := line.admit(now)) is not None:
+            if failed and line.suspect and line.courtesy.puts_off(now):
+                return _after(COURTESY_SECONDS, COURTESY_SECONDS)
+            if (admission := line.admit(now, failed=failed)) is not None:
                 self._admissions[run.job.id, run.job.lease] = admission
                 run.waited = now - began
                 return None
@@ -145,10 +149,10 @@ class Breakers:
                 # The job has waited too long: its slot is needed for other jobs.
                 line.crowd(now)
                 continue
-            if line.suspect and not line.probing and not line.writing and now >= line.probe_at:
+            if line.may_request_probe(now) and not (failed and _is_courteous(line, now - began)):
                 line.probing = True
                 self._start(self.request_probe(line))
-            await line.wait()
+            await line.wait(failed=failed)
             now = time.monotonic()
 
     def leave(self, job: Job, outcome: Outcome) -> None:
@@ -156,7 +160,7 @@ class Breakers:
         admission = self._admissions.pop((job.id, job.lease), None)
         if admission is None:
             return
-        line, answer = admission.line, answer_of(outcome)
+        line, answer = admission.line, answer_of(outcome, job.id)
         line.running -= 1
         if answer.pushed_back:
             line.doubt()
@@ -300,6 +304,11 @@ class Breakers:
         task = asyncio.get_running_loop().create_task(work, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _is_courteous(line: Line, waited: float) -> bool:
+    """Whether a job that has failed waits in its slot for others; after a hold it was put off instead."""
+    return not line.courtesy.until and waited < min(COURTESY_SECONDS, line.patience / 2)
 
 
 def _learn(line: Line, standing: Standing, allowed: int) -> None:

@@ -11,22 +11,23 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from types import CoroutineType
 
+from onward.clients.client import AsyncClient
 from onward.core.jobs.job import Job
 from onward.core.work.lifecycle import Outcome
 from onward.handlers.clients import Clients
 from onward.handlers.handler import Handler
 from onward.handlers.hooks.around_hooks import AroundHook
-from onward.worker.attempts.around_attempts import Around
 from onward.worker.attempts.attempt import Ran
 from onward.worker.attempts.attempt_runner import AttemptRunner
 from onward.worker.attempts.authorization import Authorize, Guard
 from onward.worker.attempts.breaker_gate import Breakers
 from onward.worker.attempts.known_handlers import KnownHandlers
-from onward.worker.attempts.open_resources import OpenResources
 from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.attempts.thread_slots import Threads
 from onward.worker.children.process_pool import ProcessPool
 from onward.worker.claiming.buffer import Buffer
+from onward.worker.hooks.around_attempts import Around
+from onward.worker.hooks.open_resources import OpenResources
 
 # A slot runs at most this many jobs, for at most this time, before other tasks of the loop run.
 _AT_ONCE = 50
@@ -43,6 +44,7 @@ class Executor:
         buffer: Buffer,
         ended: Callable[[Sequence[Ran]], None],
         *,
+        client: AsyncClient,
         concurrency: int,
         patience: float,
         authorize: Authorize | None = None,
@@ -51,7 +53,6 @@ class Executor:
     ) -> None:
         self._buffer, self._ended, self._breakers = buffer, ended, breakers
         self._concurrency = concurrency
-        self._patience = patience
         self._ran: list[Ran] = []
         self._idle: deque[asyncio.Future[None]] = deque()
         self._slots: list[asyncio.Task[None]] = []
@@ -60,10 +61,10 @@ class Executor:
         self._processes = processes = ProcessPool(concurrency, url=clients.url, schema=clients.schema)
         self.running = RunningJobs(processes, patience=patience)
         self._resources = OpenResources(threads)
-        self.known = KnownHandlers(handlers, clients.policies, threads)
+        self.known = KnownHandlers(handlers, client, threads=threads, errors=self.running.errors)
         self._attempts = AttemptRunner(
             self.known, clients, self.running, threads=threads, processes=processes,
-            resources=self._resources, guard=Guard(clients.policies, authorize, threads),
+            resources=self._resources, guard=Guard(clients.policies, authorize, threads, client),
             around=Around(around, threads) if around else None, breakers=breakers,
         )  # fmt: skip
 
@@ -81,14 +82,14 @@ class Executor:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def close(self) -> None:
-        """Close the slots, and cancel the handlers that still run."""
+    async def close(self, patience: float) -> None:
+        """Close the slots, and cancel the handlers that still run; wait at most `patience` seconds."""
         self._attempts.closed = True
         for slot in self._slots:
             slot.cancel()
         if self._slots:
             # With a limit, because a handler may ignore its cancellation.
-            await asyncio.wait(self._slots, timeout=self._patience)
+            await asyncio.wait(self._slots, timeout=patience)
         await self._resources.close()
         self._threads.close()
         await self._processes.close()
@@ -130,7 +131,8 @@ class Executor:
         usage = running.usage.pop(job.id, ()) if running.usage else ()
         completion = running.completions.pop(job.id, None) if running.completions else None
         report = running.reports.pop(job.id, None) if running.reports else None
-        self._ran.append((job, outcome, usage, completion, report))
+        error = running.errors.pop(job.id, None) if running.errors else None
+        self._ran.append((job, outcome, usage, completion, report, error))
         if self._breakers is not None:
             self._breakers.leave(job, outcome)
 

@@ -18,7 +18,6 @@ from onward.errors import InvalidJob
 
 _UNKNOWN = "UnknownJobType"
 _UNKNOWN_DELAY = timedelta(seconds=10)
-_UNKNOWN_AFTER = timedelta(minutes=10)
 
 
 def outcome_of(end: Any, job: Job, policies: Policies) -> Outcome:
@@ -35,19 +34,24 @@ def invalid_arguments(error: InvalidJob) -> Outcome:
     return Failed(replace(describe(error), rule=rule, reason=rule), retryable=False)
 
 
-def unknown(job: Job) -> Outcome:
-    """Return the outcome of a job without a handler here.
-
-    It is released, because another version of the program may know it, and dies after `_UNKNOWN_AFTER`.
-    """
-    now = claimed_at(job).timestamp()
+def unknown_for(job: Job) -> timedelta:
+    """Return the time since workers have found no handler for a job."""
     last = job.error
     since = last.detail.get("since") if last is not None and last.error_class == _UNKNOWN else None
     if not isinstance(since, int | float):
-        since = now
+        return timedelta()
+    return timedelta(seconds=max(0.0, claimed_at(job).timestamp() - since))
+
+
+def unknown(job: Job, length: timedelta, longest: timedelta) -> Outcome:
+    """Return the outcome of a job without a handler here, which no live worker has known for `length`.
+
+    It is released, because another version of the program may know it, and is dead after `longest`.
+    """
+    since = (claimed_at(job) - length).timestamp()
     message = f"no handler here for job type {job.job_type!r}; deploy one, or cancel the job"
     error = ErrorRecord(_UNKNOWN, message, rule="unknown_job_type", detail={"since": since})
-    if now - since >= _UNKNOWN_AFTER.total_seconds():
+    if length >= longest:
         return Failed(replace(error, reason="unknown_job_type"), retryable=False)
     return Released(_UNKNOWN_DELAY, error)
 

@@ -14,7 +14,12 @@ from onward.core.failures.breaker import BreakerSettings
 
 _CHECK_SECONDS = 0.1
 _LOOK_IN_SECONDS = 0.5
+# Each is a write, and all jobs of a provider may have failed.
+_MOST_PUT_OFF = 100
 _MOST_AT_ONCE = 1 << 20
+
+COURTESY_SECONDS = 1.0
+"""Long enough for a ready job to be claimed once the hold has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,25 @@ class Admission:
     line: Line
     epoch: int
     probe: str | None = None
+
+
+class Courtesy:
+    """The time after a hold in which jobs that have failed leave the probe and their slots to others."""
+
+    def __init__(self) -> None:
+        self.until = 0.0
+        self._left = 0
+
+    def begin(self, at: float) -> None:
+        """Begin it at the end of a hold."""
+        self.until, self._left = at + COURTESY_SECONDS, _MOST_PUT_OFF
+
+    def puts_off(self, now: float) -> bool:
+        """Whether a job that has failed before must return later."""
+        if now >= self.until or not self._left:
+            return False
+        self._left -= 1
+        return True
 
 
 class Line:
@@ -43,13 +67,14 @@ class Line:
         self.probing = False
         self.probe_at = 0.0
         self.crowded_until = 0.0
+        self.courtesy = Courtesy()
         self.turned_away = 0
         self._stalled = False
         self.one_at_a_time = asyncio.Lock()
         self._probe: str | None = None
         self._probe_until = 0.0
         self._moved_at = time.monotonic()
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: dict[asyncio.Future[None], bool] = {}
 
     @property
     def idle(self) -> bool:
@@ -61,15 +86,23 @@ class Line:
         """The seconds that a job may wait in its slot; fewer if the jobs before it waited in vain."""
         return _LOOK_IN_SECONDS if self._stalled else self._patience
 
+    def may_request_probe(self, now: float) -> bool:
+        """Whether a probe is needed and none is requested, granted or about to be unnecessary."""
+        return self.suspect and not self.probing and not self.writing and now >= self.probe_at
+
     def is_closed(self, now: float) -> bool:
         """Whether jobs claimed for this provider now would only wait."""
         return now < self.held_until or now < self.crowded_until
 
-    def admit(self, now: float) -> Admission | None:
-        """Return the right to one call; None if no call may begin now."""
+    def admit(self, now: float, *, failed: bool = False) -> Admission | None:
+        """Return the right to one call; None if no call may begin now.
+
+        A job that has `failed` before gets no probe while one waits that has not.
+        """
         probe = None
         if self.suspect:
-            if self._probe is None or now >= self._probe_until:
+            others_wait = not all(self._waiters.values())
+            if self._probe is None or now >= self._probe_until or (failed and others_wait):
                 return None
             probe, self._probe = self._probe, None
         else:
@@ -123,6 +156,7 @@ class Line:
         if left != timedelta():
             # Opening a breaker revokes the probe that was granted.
             self._probe = None
+            self.courtesy.begin(self.held_until)
 
     def grant_probe(self, probe: str) -> None:
         """Grant the probe to the next job; ask for another once it is answered, or after `patience`."""
@@ -142,12 +176,12 @@ class Line:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def wait(self) -> None:
+    async def wait(self, *, failed: bool = False) -> None:
         """Wait for a change, for a moment only, because the waiting job may be asked to stop."""
         waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        self._waiters[waiter] = failed
         try:
             await asyncio.wait({waiter}, timeout=_CHECK_SECONDS)
         finally:
-            self._waiters.remove(waiter)
+            del self._waiters[waiter]
             waiter.cancel()

@@ -11,7 +11,7 @@ from onward.core.records.usage import Usage
 from onward.core.work.lifecycle import Cancelled
 from onward.core.work.progress import Report
 from onward.logs import get_logger
-from onward.worker.attempts.attempt import Completion, Running, Why
+from onward.worker.attempts.attempt import Completion, Ran, Running, Why
 from onward.worker.attempts.outcomes import claimed_at
 from onward.worker.children.process_pool import ProcessPool
 
@@ -35,6 +35,7 @@ class RunningJobs:
         self.usage: dict[str, tuple[Usage, ...]] = {}
         self.completions: dict[str, Completion] = {}
         self.reports: dict[str, Report] = {}
+        self.errors: dict[str, BaseException] = {}
         self.reported: Callable[[JobId], None] | None = None
 
     def remove(self, run: Running) -> None:
@@ -53,6 +54,8 @@ class RunningJobs:
             self.completions[job_id] = run.completion
         if run.last_report is not None:
             self.reports[job_id] = run.last_report
+        if run.error is not None:
+            self.errors[job_id], run.error = run.error, None
 
     def cancel(self, job_id: str, why: Why, reason: str | None = None) -> None:
         """Ask the handler of a running job to stop."""
@@ -76,11 +79,17 @@ class RunningJobs:
         for job_id in list(self.runs):
             self.cancel(job_id, why)
 
-    def abandon_all(self) -> None:
-        """Abandon threads that were asked to stop and have not."""
-        for run in list(self.runs.values()):
-            if run.why is not None:
-                _abandon(run)
+    def abandon_all(self) -> list[Ran]:
+        """Abandon handlers that were asked to stop and have not; return those whose slots can't go on."""
+        self._processes.kill()
+        cancelled = [run for run in self.runs.values() if run.why is not None]
+        for run in cancelled:
+            _abandon(run)
+        return [
+            (run.job, run.gave_way(), run.usage(), run.completion, run.last_report, None)
+            for run in cancelled
+            if run.handler.executor == "async"
+        ]
 
     def limit_time(self, run: Running) -> None:
         """Record when a run must stop; its deadline is counted from its claim by the database's clock."""

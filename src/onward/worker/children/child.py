@@ -36,7 +36,9 @@ from onward.handlers.clients import importing
 from onward.handlers.context.context import Context
 from onward.handlers.handler import Provider
 from onward.handlers.job_type import JobType
-from onward.origin import running
+from onward.origin import APPLICATION, running
+from onward.worker.attempts.handler_frames import without_worker_frames
+from onward.worker.attempts.handler_threads import follow_handlers
 from onward.worker.children.protocol import (
     HEADER,
     REPORT_AGAIN,
@@ -94,6 +96,7 @@ class Child:
         self._own: Classification | None = None
         self._run_now: ChildRun | None = None
         sys.argv[:] = start.argv
+        follow_handlers()
 
     def allow_report(self) -> None:
         """Let the running job report again; called by the thread that listens to the parent."""
@@ -107,7 +110,7 @@ class Child:
         try:
             end = self._run(ask, run)
         except BaseException as error:  # noqa: BLE001 - SystemExit too ends the job and not the process
-            end = _without_our_frames(error)
+            end = without_worker_frames(error)
         for stream in (sys.stdout, sys.stderr):
             # Else printed text would be lost when the parent ends this process.
             with suppress(Exception):
@@ -123,7 +126,9 @@ class Child:
         )
         run.provider = handler.provider
         # The app's clients keep their settings, but the parent may use another database than the app names.
-        clients.url, clients.schema = self._start.url, self._start.schema
+        clients.use(self._start.url)
+        clients.schema = self._start.schema
+        APPLICATION.set(clients.policies)
         context = {} if handler.context is None else {handler.context: Context(run, clients)}
         if clients.policies.settings.meter_runs:
             run.time()
@@ -313,11 +318,3 @@ def _import_script(path: str | None) -> ModuleType:
     sys.modules["__mp_main__"] = module
     SourceFileLoader("__mp_main__", path).exec_module(module)
     return module
-
-
-def _without_our_frames(error: BaseException) -> BaseException:
-    """Return the error without this file's frames in its traceback, unless there are no others."""
-    inner = error.__traceback__
-    while inner is not None and inner.tb_frame.f_code.co_filename == __file__:
-        inner = inner.tb_next
-    return error if inner is None else error.with_traceback(inner)

@@ -118,6 +118,11 @@ class ProcessPool:
                 attempt.cancelled = True
                 attempt.task.cancel()
 
+    def kill(self) -> None:
+        """Kill the processes that were asked to end and have not."""
+        for child in self.children:
+            child.kill()
+
     async def close(self, grace: float = 0) -> None:
         """Wait `grace` seconds for running jobs, then cancel the rest and end all processes."""
         self._closed = True
@@ -242,6 +247,11 @@ class _Child:
         await asyncio.wait({self.exited})
         # The socket is closed in the next iteration of the event loop, which may be the last.
         await asyncio.sleep(0)
+
+    def kill(self) -> None:
+        """End the process at once if it was asked to end."""
+        if self._ending:
+            self._signal(signal.SIGKILL)
 
     async def _exchange(self, message: bytes, take_note: Callable[[Note], None]) -> Answer | None:
         """Send a message and return the answer; None if the connection breaks."""

@@ -1,4 +1,4 @@
-"""What a worker must not claim now: paused queues, orgs and job types, and those that breakers hold."""
+"""What a worker must not claim now: what is paused, what breakers hold, and other job types than its own."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _SPENT_SECONDS = 2.0
 class Exclusions:
     """The pauses, the orgs that have just spent their budget, and what open breakers hold."""
 
-    def __init__(self, breakers: Breakers | None) -> None:
+    def __init__(self, breakers: Breakers | None, only_types: frozenset[str] | None = None) -> None:
         self._breakers = breakers
+        self.only_types = only_types
         self.controls = Controls()
         # Computed only when they change, because each claim reads them several times.
         self._queues = self._orgs = self._types = frozenset[str]()
@@ -55,8 +56,10 @@ class Exclusions:
 
     @property
     def any(self) -> bool:
-        """Whether a pause or a breaker may hold ready jobs back."""
-        return bool(self.controls.pauses) or (self._breakers is not None and self._breakers.hold)
+        """Whether ready jobs may be left: by a pause or a breaker, or because the worker has other types."""
+        if self.only_types is not None or self.controls.pauses:
+            return True
+        return self._breakers is not None and self._breakers.hold
 
     def has_queue(self, queue: str) -> bool:
         """Whether nothing is claimed from a queue."""

@@ -71,13 +71,20 @@ class QueueClaims:
 
     async def _jobs(self, queue: str, limit: int, past: QueuePosition | None) -> list[Job]:
         orgs, types, worker_id = self._exclusions.orgs, self._exclusions.types, self._keeper.worker_id
+        own = self._exclusions.only_types
         if queue not in self._policies.names:
             return await self._client.worker.claim(
-                queue, limit, worker_id=worker_id, paused_orgs=orgs, paused_types=types, past=past
+                queue,
+                limit,
+                worker_id=worker_id,
+                paused_orgs=orgs,
+                paused_types=types,
+                job_types=own,
+                past=past,
             )
         ends, theirs = self._policies.ends, not self._held_ids()
         claim = await self._client.worker.claim_by_policy(
-            queue, limit, worker_id=worker_id, paused_orgs=orgs, paused_types=types
+            queue, limit, worker_id=worker_id, paused_orgs=orgs, paused_types=types, job_types=own
         )
         self._policies.claimed(queue, claim, ends, theirs=theirs)
         return claim.jobs

@@ -21,6 +21,7 @@ from onward.worker.attempts.attempt import Completion, Ran
 from onward.worker.claiming.throughput import AT_ONCE
 from onward.worker.finishing.end_batches import EndBatches
 from onward.worker.finishing.end_writer import EndWriter, end_of
+from onward.worker.finishing.failure_log import log_failure
 from onward.worker.outage import Outage
 
 log = get_logger("onward.worker")
@@ -53,16 +54,19 @@ class Finisher:
 
     def release(self, jobs: Iterable[Job]) -> None:
         """Take jobs that did not run: they go back to their queues."""
-        self.add_all((job, Released(), (), None, None) for job in jobs)
+        self.add_all((job, Released(), (), None, None, None) for job in jobs)
 
     def add_all(self, ran: Iterable[Ran]) -> None:
         """Take the outcomes of attempts, what they used, and how far they were."""
         policies, batches = self._policies, self._batches
-        for job, outcome, usage, completion, report in ran:
+        for job, outcome, usage, completion, report, raised in ran:
             if completion is None:
-                batches.ends.append((job, end_of(policies, job, outcome, usage, report)))
+                end = end_of(policies, job, outcome, usage, report)
+                if end.transition.error is not None:
+                    log_failure(policies, job, end.transition, raised)
+                batches.ends.append((job, end))
             else:
-                self._complete(completion, (job, outcome, usage, None, report))
+                self._complete(completion, (job, outcome, usage, None, report, raised))
                 self._completed()
         batches.announce()
 
@@ -71,16 +75,16 @@ class Finisher:
 
         If the handler did not commit, the outcome in `ran` is that of the attempt.
         """
-        job, outcome, usage, _, report = ran
+        job, outcome, usage, _, report, raised = ran
         if completion.end is None or not completion.sure:
             if completion.end is not None:
                 self._writer.doubts[job.id, job.lease] = completion.end
             elif isinstance(outcome, Succeeded):
                 # A transaction that is open now will never be committed.
                 outcome = Failed(replace(describe(_left_open()), rule="transaction_open"))
-            self._write_apart((job, outcome, usage, None, report))
+            self._write_apart((job, outcome, usage, None, report, raised))
             return
-        _warn_of_later_end(job, completion.end, outcome)
+        _warn_of_later_end(job, completion.end, outcome, raised)
         self._written([(job, completion.end)], frozenset())
         if completion.spent:
             self._spent(completion.spent)
@@ -90,8 +94,9 @@ class Finisher:
         if self._over:
             self.add_all([ran])
             return
-        job, outcome, usage, _, report = ran
+        job, outcome, usage, _, report, raised = ran
         pair = job, end_of(self._policies, job, outcome, usage, report)
+        log_failure(self._policies, job, pair[1].transition, raised)
         writing = asyncio.create_task(self._writer.write([pair], apart=True))
         self._apart[writing] = pair
         writing.add_done_callback(self._apart.pop)
@@ -142,7 +147,7 @@ def _left_open() -> TransactionOpen:
     )
 
 
-def _warn_of_later_end(job: Job, end: End, outcome: Outcome) -> None:
+def _warn_of_later_end(job: Job, end: End, outcome: Outcome, raised: BaseException | None) -> None:
     match outcome:
         case Succeeded(result) if result is not None and result != end.transition.result:
             log.warning(
@@ -156,4 +161,5 @@ def _warn_of_later_end(job: Job, end: End, outcome: Outcome) -> None:
                 job.job_type,
                 job.id,
                 ErrorRecord.of(error).error_class or error,
+                exc_info=raised,
             )

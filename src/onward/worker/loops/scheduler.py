@@ -19,7 +19,7 @@ from onward.handlers.handler import Handler
 from onward.handlers.hooks.worker_hooks import StartHook
 from onward.logs import get_logger
 from onward.operations.schedules.fire import Known
-from onward.worker.hook_calls import call_hook
+from onward.worker.hooks.hook_calls import call_hook
 from onward.worker.loops.due_poll import DuePoll
 
 log = get_logger("onward.worker")

@@ -111,7 +111,8 @@ class Dead:
                 reset_attempts=reset_attempts,
                 every=NO_TIME if rate is None else interval("rate", rate),
                 dry_run=dry_run,
-            )
+            ),
+            dry_run=dry_run,
         )
 
     def discard(self, ids: Collection[AnyJobId], *, reason: str) -> Bulk:
@@ -131,7 +132,10 @@ class Dead:
     ) -> Bulk:
         """Discard the unresolved jobs of a filter."""
         covered = Range(listing="dead.discard", limit=limit, cursor=cursor)
-        return self._walk(dead_bulk.discard(where, covered, self._policies, reason=reason, dry_run=dry_run))
+        return self._walk(
+            dead_bulk.discard(where, covered, self._policies, reason=reason, dry_run=dry_run),
+            dry_run=dry_run,
+        )
 
     def fix(self, job_id: AnyJobId, edit: Edit, *, reason: str) -> DeadLetter:
         """Enqueue an edited copy of a dead job, which takes over its key; the dead job stays as it is.
@@ -167,7 +171,8 @@ class Dead:
                 reason=reason,
                 make_id=_make_id,
                 dry_run=dry_run,
-            )
+            ),
+            dry_run=dry_run,
         )
 
     def preview(self, job_id: AnyJobId, edit: Edit) -> FixPreview:

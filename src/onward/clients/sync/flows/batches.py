@@ -56,7 +56,7 @@ class Batches:
         new = self._new(name, on_success, on_failure, on_complete)
         hooks = self._policies.registry.around_enqueue
         shown = [filled(job, self._policies) for job in self._binding.placed(jobs)] if hooks else jobs
-        with around_enqueue(hooks, shown) as passage:
+        with around_enqueue(self._policies, shown) as passage:
             wanted = list(inherit(self._binding.placed(passage.jobs), self._policies))
             made = self._enqueue(new, wanted)
             passage.enqueued = made.jobs
@@ -73,6 +73,7 @@ class Batches:
             ),
             atomic=True,
             org_id=new.origin.org_id,
+            scope=self._binding.scope_of_new,
         )
 
     def open(
@@ -88,7 +89,12 @@ class Batches:
         Raises InvalidSetting for callbacks that are no jobs, and what `client.enqueue_many()` raises.
         """
         new = self._new(name, on_success, on_failure, on_complete)
-        self._run(lambda: batch_create.open_batch(new, self._policies), atomic=True, org_id=new.origin.org_id)
+        self._run(
+            lambda: batch_create.open_batch(new, self._policies),
+            atomic=True,
+            org_id=new.origin.org_id,
+            scope=self._binding.scope_of_new,
+        )
         return new.id
 
     def close(self, batch_id: AnyJobId) -> None:
@@ -98,7 +104,8 @@ class Batches:
         id.
         """
         wanted = normalise_id(batch_id, of="batch")
-        self._run(lambda: batches.close(wanted), atomic=True)
+        # A handler that may enqueue a batch may also close it.
+        self._run(lambda: batches.close(wanted), atomic=True, scope=self._binding.scope)
 
     def cancel(
         self, batch_id: AnyJobId, *, reason: str, limit: BulkLimit = _MANY, cursor: Cursor | None = None

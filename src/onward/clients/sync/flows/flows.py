@@ -57,5 +57,6 @@ class Flows:
         """
         wanted = normalise_id(job_id)
         return self._binding.walk(
-            cancel_many.cancel_flow(wanted, self._binding.policies, reason=reason, dry_run=dry_run)
+            cancel_many.cancel_flow(wanted, self._binding.policies, reason=reason, dry_run=dry_run),
+            dry_run=dry_run,
         )

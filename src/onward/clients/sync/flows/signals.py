@@ -13,10 +13,10 @@ from onward.clients.sync.binding import Binding
 from onward.core.bulk import Bulk
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.ids import IdMaker
+from onward.core.jobs.scope import ALL
 from onward.core.page import Cursor, Page, PageSize
 from onward.core.work.wait import KEEP, Awaited, NewSignal, Sent, Signal
 from onward.operations.flows import signals
-from onward.origin import ambient_org
 
 _ids = IdMaker(time.time_ns, os.urandom)
 
@@ -30,20 +30,25 @@ class Signals:
         self._policies = binding.policies
 
     def send(self, event: str, key: str | None = None, payload: Any = None, *, keep: Duration = KEEP) -> Sent:
-        """Send a signal to every job of the org that waits for this event and key.
+        """Send a signal to every job of the org, and of the project if there is one, that waits for it.
 
-        The org is that of the client, or else that of the running code. Jobs that start to wait while the
+        Both are those of the client, or else those of the running code. Jobs that start to wait while the
         signal is kept receive it too. In a caller's transaction the signal is only stored; the waiting jobs
         come back within a second of the commit. Raises InvalidJob, PayloadTooLarge, PayloadRejected,
         SecretInPayload, and ContractBroken if the application requires an org or an actor.
         """
-        org = self._binding.org_id or ambient_org(self._policies)
-        actor = self._binding.bound.acting()
-        new = NewSignal(_ids.make(), event, key, payload, org, keep, *actor)
+        binding = self._binding
+        binding.check_change()
+        scope = binding.scope
+        actor = binding.bound.acting()
+        new = NewSignal(_ids.make(), event, key, payload, *scope, keep, *actor)
         # Promotion makes jobs of every org ready, so a client confined to one org leaves it to the workers.
-        bound, promotes = self._binding.is_within, self._binding.org_id is None
+        bound, promotes = binding.is_within, binding.bound.scope == ALL
         return self._run(
-            lambda: signals.send(new, self._policies, only_store=bound, promotes=promotes), org_id=org
+            lambda: signals.send(new, self._policies, only_store=bound, promotes=promotes),
+            org_id=scope.org_id,
+            # The code around confines the signal by its org; promotion is Onward's own work.
+            scope=binding.bound.scope,
         )
 
     def list(

@@ -3,72 +3,72 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterable, Sequence
-from itertools import chain, repeat
 
 from onward.clients.enqueue_groups import Gathering
 from onward.clients.jobs.enqueue_hooks import around_enqueue
 from onward.clients.sync.binding import Binding
+from onward.clients.sync.jobs.storing import Storing, ids
 from onward.core.flows.flow import Flow, group
 from onward.core.inputs.checks import check_kind
-from onward.core.jobs.ids import IdMaker, JobId
+from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Enqueued, NewJob
+from onward.core.jobs.scope import ALL
 from onward.operations.jobs import enqueue, key_conflicts
-from onward.operations.tenancy import org_of
-from onward.origin import filled, inherit
-
-_PART = 2500
-
-_ids = IdMaker(time.time_ns, os.urandom)
+from onward.origin import filled, inherit, names_another_parent
 
 
 class Enqueuing:
-    """Stores jobs; calls that come at the same time share one statement."""
+    """Fills in and stores jobs; calls that come at the same time share one statement.
 
-    def __init__(self, binding: Binding) -> None:
+    Clients that differ only in their org, project or actor share statements, too: `bound_to` keeps the
+    gathering, which sends them by the binding of the client that was opened.
+    """
+
+    def __init__(self, binding: Binding, gathering: Gathering[NewJob, Enqueued] | None = None) -> None:
         self._binding = binding
         self._policies = binding.policies
         self._hooks = binding.policies.registry.around_enqueue
-        self._row_security = binding.store.row_security
-        # `_enqueue_all`, not `enqueue_many`: the caller that sends a group would otherwise pass its own
-        # origin on to the jobs of the other callers.
-        gathers = not (self._row_security or binding.is_within or binding.bound.instant is not None)
-        self._gathering = Gathering(self._enqueue_one, self._enqueue_all) if gathers else None
+        self._storing = Storing(binding)
+        security = binding.store.row_security
+        self._gathers = not (security or binding.is_within or binding.bound.instant is not None)
+        self._gathering = gathering or Gathering(self._storing.store_gathered, self._storing.store_group)
+
+    def bound_to(self, binding: Binding) -> Enqueuing:
+        """Return the same for another binding of the store."""
+        return Enqueuing(binding, self._gathering)
 
     def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the job that holds its key."""
         if self._hooks:
-            with around_enqueue(self._hooks, self._shown([job])) as passage:
+            with around_enqueue(self._policies, self._shown([job])) as passage:
                 passage.enqueued = [self._enqueue(*passage.jobs)]
             return passage.enqueued[0]
         return self._enqueue(job)
 
     def _enqueue(self, job: NewJob) -> Enqueued:
         [job] = inherit(self._binding.placed([job]), self._policies)
-        several = enqueue.tied(job) or key_conflicts.changes_holder(job, self._policies)
-        if self._gathering is None or several:
-            return self._enqueue_one(job, atomic=several)
-        return self._gathering.ask(job)
+        if self._gathers and not self._goes_alone(job):
+            return self._gathering.ask(job)
+        return self._storing.store(job, self._binding.scope_of_new)
 
     def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
         """Store many jobs, all or none; return the answers in the order of `jobs`."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
         if self._hooks:
-            with around_enqueue(self._hooks, self._shown(jobs)) as passage:
-                passage.enqueued = self._enqueue_all(self._complete(passage.jobs))
+            with around_enqueue(self._policies, self._shown(jobs)) as passage:
+                passage.enqueued = self._store_many(self._complete(passage.jobs))
             return list(passage.enqueued)
-        return self._enqueue_all(self._complete(jobs))
+        return self._store_many(self._complete(jobs))
 
     def enqueue_flow(self, flow: Flow | NewJob) -> list[Enqueued]:
         """Store the jobs of a flow, all or none; return the answers in the order of `flow.jobs`."""
         grouped = group(flow)
-        ids = _ids.make_many(len(grouped.jobs))
+        job_ids = ids.make_many(len(grouped.jobs))
         shown = self._shown(grouped.jobs) if self._hooks else grouped.jobs
-        with around_enqueue(self._hooks, shown) as passage:
-            jobs = self._complete(passage.jobs)
-            passage.enqueued = self._enqueue_all(grouped.placed(jobs, ids), ids)
+        with around_enqueue(self._policies, shown) as passage:
+            placed = grouped.placed(self._complete(passage.jobs), job_ids)
+            passage.enqueued = self._store_many(placed, job_ids)
         return list(passage.enqueued)
 
     def _shown(self, jobs: Iterable[NewJob]) -> list[NewJob]:
@@ -78,34 +78,11 @@ class Enqueuing:
     def _complete(self, jobs: Iterable[NewJob]) -> list[NewJob]:
         return list(inherit(self._binding.placed(jobs), self._policies))
 
-    def _enqueue_one(self, job: NewJob, *, atomic: bool = False) -> Enqueued:
-        job_id = _ids.make()
-        # In a caller's transaction the ledger does not note a repeated request: the key's row would stay
-        # locked until the commit.
-        noted = not self._binding.is_within
-        return self._binding.run(
-            lambda: enqueue.enqueue(job, job_id, self._policies, noted=noted),
-            atomic=atomic,
-            org_id=org_of([job]) if self._row_security else None,
-        )
+    def _store_many(self, jobs: Sequence[NewJob], job_ids: Sequence[JobId] | None = None) -> list[Enqueued]:
+        return self._storing.store_many(jobs, self._binding.scope_of_new, job_ids)
 
-    def _enqueue_all(self, jobs: Sequence[NewJob], ids: Sequence[JobId] | None = None) -> list[Enqueued]:
-        ids = ids or _ids.promise(len(jobs))
-        org = org_of(jobs) if self._row_security else None
-        if self._binding.is_within:
-            return self._binding.run(
-                lambda: enqueue.enqueue_many(jobs, ids, self._policies, noted=False), org_id=org
-            )
-        # After a deadlock the call is repeated as one statement, which locks its keys in order.
-        sizes = chain([_PART], repeat(None))
-        return self._binding.run(
-            lambda: enqueue.enqueue_many(jobs, ids, self._policies, at_once=next(sizes)),
-            atomic=len(jobs) > _PART or self._takes_several(jobs),
-            org_id=org,
-        )
-
-    def _takes_several(self, jobs: Sequence[NewJob]) -> bool:
-        """Whether storing these jobs may need more than one statement."""
-        if len(jobs) > 1 and any(isinstance(job, NewJob) and job.key is not None for job in jobs):
+    def _goes_alone(self, job: NewJob) -> bool:
+        """Whether a job needs several statements, or the org of its parent has to be read."""
+        if enqueue.tied(job) or key_conflicts.changes_holder(job, self._policies):
             return True
-        return any(enqueue.tied(job) or key_conflicts.changes_holder(job, self._policies) for job in jobs)
+        return names_another_parent(job, confined=self._binding.bound.scope != ALL)

@@ -133,7 +133,8 @@ class Jobs:
 
     def _cancel(self, chosen: Chosen, covered: Range, reason: str, *, dry_run: bool) -> Bulk:
         return self._binding.walk(
-            cancel_many.cancel_chosen(chosen, covered, self._policies, reason=reason, dry_run=dry_run)
+            cancel_many.cancel_chosen(chosen, covered, self._policies, reason=reason, dry_run=dry_run),
+            dry_run=dry_run,
         )
 
 

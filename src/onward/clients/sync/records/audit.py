@@ -64,7 +64,7 @@ class Audit:
 
         Raises AuditBroken, and NotAllowed for a client of one org.
         """
-        return self._binding.walk(seal.seal_all())
+        return self._binding.for_worker().walk(seal.seal_all())
 
     def verify(self, *, head: Head | str | None = None) -> AuditVerified:
         """Seal the unsealed rows, then compare every row with the chain.
@@ -72,16 +72,16 @@ class Audit:
         `head` is an earlier head of the chain that was kept elsewhere. Raises InvalidSetting for a text that
         is no head, AuditBroken, and NotAllowed for a client of one org.
         """
-        return self._binding.walk(verify.verify(head))
+        return self._binding.for_worker().walk(verify.verify(head))
 
     def verify_in_steps(self, *, head: Head | str | None = None) -> Iterator[AuditVerified]:
         """Verify like `verify()`, and yield what was found so far after every 1000 rows.
 
         The last answer is that of `verify()`. Raises what `verify()` raises.
         """
-        verification = verify.Verification(head)
+        verification, binding = verify.Verification(head), self._binding.for_worker()
         while not verification.done:
-            yield self._binding.walk(verification.step())
+            yield binding.walk(verification.step())
 
     def prune(
         self,

@@ -49,7 +49,8 @@ class Maintenance:
         return self._binding.walk(
             prune_round(
                 self._binding.policies, cursor, limit=limit, dry_run=dry_run, remove_files=self._remove_files
-            )
+            ),
+            dry_run=dry_run,
         )
 
     def report(self) -> SizeReport:

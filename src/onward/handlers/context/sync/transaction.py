@@ -14,12 +14,12 @@ from onward.connections import begin
 from onward.connections.shielded import unbroken
 from onward.core.failures.handler_errors import Unrecoverable
 from onward.core.jobs.job import NewJob
-from onward.core.policy.contract import owed_artifact
+from onward.core.policy.contract import artifact_missing, owes_artifact
 from onward.core.policy.policies import Policies
 from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End, Succeeded
 from onward.errors import TransactionNotOpen
-from onward.handlers.clients import Clients, confined
+from onward.handlers.clients import Clients, confined, trusted
 from onward.handlers.handler import Run
 from onward.handlers.handles.handle import Handle
 from onward.origin import running
@@ -55,8 +55,8 @@ def transaction(run: Run, clients: Clients, client: Client, connection: Any) -> 
         run.beginning()
         manager.__enter__()
         try:
-            bound = client.within(chosen)
-            tx = Transaction(run, clients, chosen, confined(bound, run.job))
+            bound = trusted(client).within(chosen)
+            tx = Transaction(run, clients, chosen, confined(client.within(chosen), run.job))
             yield tx
         except BaseException as error:
             # Artifacts that were rolled back do not count.
@@ -75,6 +75,7 @@ def transaction(run: Run, clients: Clients, client: Client, connection: Any) -> 
 def _commit(run: Run, client: Client, result: Any, manager: AbstractContextManager[object]) -> Leases:
     """End the job under its lease and commit; raises LeaseLost after rolling everything back."""
     try:
+        _check_artifact(run, client)
         end = _success(run, client.policies, result)
         leases = _written(run, client, end)
         leases.require()
@@ -98,8 +99,15 @@ def _written(run: Run, client: Client, end: End) -> Leases:
         ) from error
 
 
+def _check_artifact(run: Run, client: Client) -> None:
+    """Raise Unrecoverable for a job that owes an artifact, and left none in this run or an earlier one."""
+    job = run.job
+    if not owes_artifact(job, run.artifacts, client.policies):
+        return
+    if not (confined(client, job).artifacts.list(job_id=job.id, limit=1)).items:
+        raise Unrecoverable(artifact_missing(job))
+
+
 def _success(run: Run, policies: Policies, result: Any) -> End:
-    if (missing := owed_artifact(run.job, run.artifacts, policies)) is not None:
-        raise Unrecoverable(missing)
     end = policies.end_of(run.job, Succeeded(result), 0.0, run.usage())
     return end if run.last_report is None else replace(end, progress=run.last_report)

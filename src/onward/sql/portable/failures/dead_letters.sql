@@ -4,14 +4,14 @@ letter.lease, letter.resolution, {micros(letter.at)}, letter.actor_type, letter.
 
 -- fragment: dead_ones
 FROM {ended} AS ended LEFT JOIN {dead_letters} AS letter ON letter.job_id = ended.id AND letter.lease = ended.lease
-WHERE ended.state = 'dead' AND (:only_org::text IS NULL OR ended.org_id = :only_org::text)
+WHERE ended.state = 'dead' AND {scope(ended)}
 
 -- fragment: unresolved
 -- An unresolved death. A job that was replayed and died again has another lease.
 NOT EXISTS (SELECT 1 FROM {dead_letters} AS letter WHERE letter.job_id = gone.id AND letter.lease = gone.lease)
 
 -- fragment: asked_and_unresolved
-gone.id IN (:ids::ids) AND gone.state = 'dead' AND {+of_only_org} AND {+unresolved}
+gone.id IN (:ids::ids) AND gone.state = 'dead' AND {+in_scope} AND {+unresolved}
 
 -- fragment: own_key
 k.org_id = coalesce(gone.org_id, '') AND k.project_id = coalesce(gone.project_id, '') AND k.key = gone.key
@@ -78,11 +78,11 @@ SELECT {job_columns ended}, {+letter_columns}
 
 -- name: list_resolutions
 SELECT {+letter_columns} FROM {dead_letters} AS letter
-WHERE letter.job_id = :id::id AND {+of_only_org}
+WHERE letter.job_id = :id::id AND {+job_in_scope}
 ORDER BY letter.lease
 
 -- name: explain_refusals
-SELECT {text(live.id)}, live.state, NULL, NULL FROM {live} AS live WHERE live.id IN (:ids::ids) AND {+of_only_org}
+SELECT {text(live.id)}, live.state, NULL, NULL FROM {live} AS live WHERE live.id IN (:ids::ids) AND {+in_scope}
 UNION ALL
 SELECT {text(ended.id)}, ended.state, letter.resolution, {text(k.job_id)}
 FROM {ended} AS ended
@@ -90,4 +90,4 @@ LEFT JOIN {dead_letters} AS letter ON letter.job_id = ended.id AND letter.lease 
 LEFT JOIN {keys} AS k
     ON k.org_id = coalesce(ended.org_id, '') AND k.project_id = coalesce(ended.project_id, '') AND k.key = ended.key
     AND k.job_id <> ended.id
-WHERE ended.id IN (:ids::ids) AND (:only_org::text IS NULL OR ended.org_id = :only_org::text)
+WHERE ended.id IN (:ids::ids) AND {scope(ended)}

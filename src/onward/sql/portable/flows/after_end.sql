@@ -10,5 +10,9 @@ CASE WHEN (flow & 2) = 0 THEN flow ELSE
     (flow & ~112) | CASE state WHEN 'succeeded' THEN 16 WHEN 'dead' THEN 32 ELSE 64 END
 END
 
+-- fragment: after_follow_up
+-- A job that is to be deleted stays marked until it is.
+CASE WHEN (flow & 128) <> 0 THEN 128 ELSE -({+counted_ties}) END
+
 -- fragment: ended_columns
 {text(id)}, state, outcome, flow, job_type, org_id, {text(batch_id)}, limit_key, {text(error)}, lease, {micros(ended_at)}

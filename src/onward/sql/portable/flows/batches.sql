@@ -8,22 +8,22 @@
 batch_id IN (:ids::ids) AND (abs(flow) & 2) <> 0
 
 -- name: insert_batch
-INSERT INTO {batches} (id, org_id, name, created_at, closed_at, callbacks, actor_type, actor_id, correlation_id, parent_id)
+INSERT INTO {batches} (id, org_id, project_id, name, created_at, closed_at, callbacks, actor_type, actor_id, correlation_id, parent_id)
 SELECT
-    :id::id, :org_id::text, :name::text, :now::clock, CASE WHEN :closed::int = 1 THEN :now::clock END, :callbacks::json,
+    :id::id, :org_id::text, :project_id::text, :name::text, :now::clock, CASE WHEN :closed::int = 1 THEN :now::clock END, :callbacks::json,
     :actor_type::text, :actor_id::text, :correlation_id::text, :parent_id::id
-WHERE :only_org::text IS NULL OR :org_id::text = :only_org::text
+WHERE {+given_in_scope}
 RETURNING {text(id)}
 
 -- name: end_batches
 -- Returns only batches that had not ended yet, so that their callbacks are enqueued once.
 UPDATE {batches} SET ended_at = :now::clock
-WHERE id IN (:ids::ids) AND ended_at IS NULL AND {+of_only_org}
+WHERE id IN (:ids::ids) AND ended_at IS NULL AND {+in_scope}
 RETURNING {text(id)}, succeeded, dead, cancelled, {text(callbacks)}
 
 -- name: mark_batch_cancelled
 UPDATE {batches} SET cancelled_at = coalesce(cancelled_at, :now::clock)
-WHERE id = :id::id AND {+of_only_org}
+WHERE id = :id::id AND {+in_scope}
 RETURNING org_id
 
 -- name: get_batches
@@ -36,27 +36,27 @@ FROM {batches} AS batch LEFT JOIN (
     SELECT batch_id, state, flow & 112 AS ties, count(*) AS jobs FROM {ended}
     WHERE {+of_batch} AND flow > 0 GROUP BY 1, 2, 3
 ) AS part ON part.batch_id = batch.id
-WHERE batch.id IN (:ids::ids) AND {+of_only_org}
+WHERE batch.id IN (:ids::ids) AND {+in_scope}
 
 -- name: list_batches
 SELECT {text(id)} FROM {batches}
 WHERE (:name::text IS NULL OR name = :name::text)
     AND (:ended::int IS NULL OR (:ended::int = 1) = (ended_at IS NOT NULL))
-    AND (:below::text IS NULL OR id < :below::id) AND {+of_only_org}
+    AND (:below::text IS NULL OR id < :below::id) AND {+in_scope}
 ORDER BY {batches}.id DESC
 LIMIT :limit::int
 
 -- name: list_batch_jobs
 SELECT * FROM (
     SELECT {job_columns live} FROM {live} AS live
-    WHERE {+of_batch} AND (:below::text IS NULL OR id < :below::id) AND {+of_only_org}
+    WHERE {+of_batch} AND (:below::text IS NULL OR id < :below::id) AND {+in_scope}
     ORDER BY live.id DESC
     LIMIT :limit::int
 ) AS waiting_or_running
 UNION ALL
 SELECT * FROM (
     SELECT {job_columns ended} FROM {ended} AS ended
-    WHERE {+of_batch} AND (:below::text IS NULL OR id < :below::id) AND {+of_only_org}
+    WHERE {+of_batch} AND (:below::text IS NULL OR id < :below::id) AND {+in_scope}
     ORDER BY ended.id DESC
     LIMIT :limit::int
 ) AS finished
@@ -64,4 +64,4 @@ ORDER BY 1 DESC
 LIMIT :limit::int
 
 -- name: find_batch_members
-SELECT {text(id)}, {text(batch_id)} FROM {live} WHERE id IN (:ids::ids) AND (flow & 2) <> 0 AND {+of_only_org}
+SELECT {text(id)}, {text(batch_id)} FROM {live} WHERE id IN (:ids::ids) AND (flow & 2) <> 0 AND {+in_scope}

@@ -1,10 +1,10 @@
 -- fragment: parents_found
 -- One statement, so one view of both tables: a job that ends meanwhile is in exactly one of them. A resolved death is
 -- final: no replay follows it.
-SELECT {text(id)}, org_id, state, job_type, 0 FROM {live} WHERE id IN (:ids::ids) AND {+of_only_org}
+SELECT {text(id)}, org_id, state, job_type, 0 FROM {live} WHERE id IN (:ids::ids) AND {+in_scope}
 UNION ALL
 SELECT {text(id)}, org_id, state, job_type, CASE WHEN state = 'dead' AND NOT ({+unresolved}) THEN 1 ELSE 0 END
-FROM {ended} AS gone WHERE id IN (:ids::ids) AND {+of_only_org}
+FROM {ended} AS gone WHERE id IN (:ids::ids) AND {+in_scope}
 
 -- name: find_untied
 -- Nearly always none. A parent that stays locked for long delays no other edge.
@@ -15,10 +15,10 @@ LIMIT :limit::int
 
 -- name: list_links
 SELECT {text(job_id)}, {text(parent_id)}, needs, on_failure, parent_state FROM {followers}
-WHERE job_id IN (:ids::ids) AND {+of_only_org}
+WHERE job_id IN (:ids::ids) AND {+job_in_scope}
 UNION
 SELECT {text(job_id)}, {text(parent_id)}, needs, on_failure, parent_state FROM {followers}
-WHERE parent_id IN (:ids::ids) AND {+of_only_org}
+WHERE parent_id IN (:ids::ids) AND {+job_in_scope}
 ORDER BY 1, 2
 LIMIT :limit::int
 
@@ -36,10 +36,10 @@ LIMIT :limit::int
 
 -- name: list_children
 SELECT {text(id)} FROM {live}
-WHERE parent_id = :id::id AND (:after::text IS NULL OR id > :after::id) AND {+of_only_org}
+WHERE parent_id = :id::id AND (:after::text IS NULL OR id > :after::id) AND {+in_scope}
 UNION ALL
 SELECT {text(id)} FROM {ended}
-WHERE parent_id = :id::id AND (:after::text IS NULL OR id > :after::id) AND {+of_only_org}
+WHERE parent_id = :id::id AND (:after::text IS NULL OR id > :after::id) AND {+in_scope}
 ORDER BY 1
 LIMIT :limit::int
 

@@ -3,17 +3,18 @@
 actor_id
 
 -- name: find_signal
--- The oldest signal that the job has not received yet.
+-- The oldest signal that the job has not received yet: one of its project, or one for all projects of its org.
 SELECT {+signal_columns} FROM {signals}
 WHERE org_id = :org_id::text AND event = :event::text AND key = :key::text AND expires_at > :now::clock
-    AND {text(id)} NOT IN (:seen::texts) AND {+of_only_org}
+    AND project_id IN ('', :project_id::text) AND {text(id)} NOT IN (:seen::texts) AND {+of_only_org}
+    AND (:only_project::text IS NULL OR :project_id::text = :only_project::text)
 ORDER BY at, id
 LIMIT 1
 
 -- name: list_signals
 SELECT {+signal_columns} FROM {signals}
 WHERE (:event::text IS NULL OR event = :event::text)
-    AND (:key::text IS NULL OR key = :key::text) AND (:before::text IS NULL OR id < :before::id) AND {+of_only_org}
+    AND (:key::text IS NULL OR key = :key::text) AND (:before::text IS NULL OR id < :before::id) AND {+in_scope}
 ORDER BY id DESC
 LIMIT :limit::int
 
@@ -22,7 +23,7 @@ LIMIT :limit::int
 SELECT {text(job_id)}, nullif(org_id, ''), event, nullif(key, ''), {micros(until)} FROM {awaited} AS waits
 WHERE (:job_id::text IS NULL OR job_id = :job_id::id)
     AND (:event::text IS NULL OR event = :event::text) AND (:key::text IS NULL OR key = :key::text)
-    AND (:after::text IS NULL OR job_id > :after::id) AND {+of_only_org} AND {+still_waits}
+    AND (:after::text IS NULL OR job_id > :after::id) AND {+in_scope} AND {+still_waits}
 ORDER BY job_id
 LIMIT :limit::int
 

@@ -1,6 +1,6 @@
 -- fragment: cancellable
 -- A running job whose cancellation was requested is not asked again, unless it was reset since then.
-(cancel_requested_at IS NULL OR rerun_requested) AND (:after::text IS NULL OR id > :after::id) AND {+of_only_org}
+(cancel_requested_at IS NULL OR rerun_requested) AND (:after::text IS NULL OR id > :after::id) AND {+in_scope}
 
 -- name: pick_jobs
 SELECT {text(id)} FROM {live} AS live
@@ -33,14 +33,15 @@ ORDER BY live.id
 -- The followers of these jobs, and the jobs that they have enqueued.
 SELECT {text(job_id)} FROM {followers} WHERE parent_id IN (:ids::ids) AND {+of_only_org}
 UNION
-SELECT {text(id)} FROM {live} WHERE parent_id IN (:ids::ids) AND {+of_only_org}
+SELECT {text(id)} FROM {live} WHERE parent_id IN (:ids::ids) AND {+in_scope}
 UNION
-SELECT {text(id)} FROM {ended} WHERE parent_id IN (:ids::ids) AND {+of_only_org}
+SELECT {text(id)} FROM {ended} WHERE parent_id IN (:ids::ids) AND {+in_scope}
 
 -- name: note_cancel_request
-INSERT INTO {audit} (at, event, job_id, job_type, org_id, actor_type, actor_id, detail)
+INSERT INTO {audit} (at, event, job_id, job_type, org_id, project_id, actor_type, actor_id, detail)
 SELECT
     :now::clock, 'jobs.cancel_requested', :job_id::id, :job_type::text, coalesce(:org_id::text, :only_org::text),
+    :only_project::text,
     :actor_type::text, :actor_id::text, :detail::json
 WHERE :only_org::text IS NULL OR :org_id::text IS NULL OR :org_id::text = :only_org::text
 RETURNING event

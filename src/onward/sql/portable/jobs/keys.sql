@@ -10,11 +10,11 @@ nullif(org_id, ''), nullif(project_id, ''), key, {text(job_id)}, status, {micros
 -- name: get_key
 SELECT {+key_columns} FROM {ledger}
 WHERE org_id = coalesce(nullif(:org_id::text, ''), :only_org::text, '') AND project_id = :project_id::text
-    AND key = :key::text AND {+of_only_org}
+    AND key = :key::text AND {+in_scope}
 
 -- name: list_keys
 SELECT {+key_columns} FROM {ledger}
-WHERE (:only_org::text IS NULL OR org_id = :only_org::text)
+WHERE {+in_scope}
     AND (org_id, project_id, key) > (:after_org_id::text, :after_project_id::text, :after_key::text)
 ORDER BY org_id, project_id, key
 LIMIT :limit::int
@@ -44,4 +44,4 @@ SELECT
     {micros(live.run_at)}, live.attempt, {micros(:now::clock)}
 FROM {live} AS live LEFT JOIN {reruns} AS rerun ON rerun.job_id = live.id AND live.rerun_requested
 WHERE live.id = :id::id AND live.job_type = :job_type::text
-    AND (:only_org::text IS NULL OR live.org_id = :only_org::text)
+    AND {scope(live)}

@@ -108,7 +108,7 @@ ORDER BY one.state DESC, one.id
 LIMIT :limit::int
 
 -- name: list_waiting
--- How many jobs wait for each of these keys, up to a cap, and since when: the first of each priority are compared.
+-- How many jobs wait for each of these keys, up to a cap, and since when: the first of each priority in use are compared.
 SELECT
     asked.limit_key,
     (SELECT count(*) FROM (
@@ -119,12 +119,32 @@ SELECT
     (SELECT {micros(min(first.run_at))} FROM (
         SELECT (
             SELECT one.run_at FROM {live} AS one
-            WHERE one.limit_key = asked.limit_key AND one.priority = level.column1 AND one.state = 'blocked'
+            WHERE one.limit_key = asked.limit_key AND one.priority = level.priority AND one.state = 'blocked'
                 AND one.pending = 0
             ORDER BY one.run_at
             LIMIT 1
         ) AS run_at
-        FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)) AS level
+        FROM (
+            WITH RECURSIVE level (priority) AS (
+                SELECT (
+                    SELECT live.priority FROM {live} AS live
+                    WHERE live.limit_key = asked.limit_key AND live.state = 'blocked' AND live.pending = 0
+                    ORDER BY live.priority
+                    LIMIT 1
+                )
+                UNION ALL
+                SELECT (
+                    SELECT live.priority FROM {live} AS live
+                    WHERE live.limit_key = asked.limit_key AND live.state = 'blocked' AND live.pending = 0
+                        AND live.priority > level.priority
+                    ORDER BY live.priority
+                    LIMIT 1
+                )
+                FROM level
+                WHERE level.priority IS NOT NULL
+            )
+            SELECT priority FROM level
+        ) AS level
     ) AS first)
 FROM (
     WITH asked (limit_key) AS (:keys::texts)

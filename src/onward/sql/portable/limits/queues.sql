@@ -16,6 +16,24 @@ WHERE {text(settings)} <> '{}' OR override IS NOT NULL
 UPDATE {queues} SET paid_at = :paid_at::int, turn = :turn::text WHERE name = :queue::text
 RETURNING name
 
+-- fragment: ready_levels
+-- The priorities that ready jobs of the queue have, with one probe of the index each, and null at the end.
+SELECT (
+    SELECT live.priority FROM {live} AS live
+    WHERE live.state = 'queued' AND live.queue = :queue::text
+    ORDER BY live.priority
+    LIMIT 1
+)
+UNION ALL
+SELECT (
+    SELECT live.priority FROM {live} AS live
+    WHERE live.state = 'queued' AND live.queue = :queue::text AND live.priority > level.priority
+    ORDER BY live.priority
+    LIMIT 1
+)
+FROM level
+WHERE level.priority IS NOT NULL
+
 -- name: find_orgs
 -- plan: steady
 -- Steps from org to org, with one index probe each: from the org whose turn it is to the last, then from the first.

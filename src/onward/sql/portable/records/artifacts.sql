@@ -15,12 +15,12 @@ SELECT value FROM {settings} WHERE name = 'installation'
 -- name: get_artifact
 -- A job reads only artifacts of its own org, whatever its payload says; '' stands for no org, as in the keys.
 SELECT {+artifact_columns}, data FROM {artifacts}
-WHERE id = :id::id AND {+of_only_org} AND {+not_expired}
+WHERE id = :id::id AND {+in_scope} AND {+not_expired}
     AND (:of_org::int = 0 OR coalesce(org_id, '') = coalesce(:org_id::text, ''))
 
 -- name: list_artifacts
 SELECT {+artifact_columns} FROM {artifacts}
-WHERE {+of_only_org} AND {+not_expired}
+WHERE {+in_scope} AND {+not_expired}
     AND (:job_id::text IS NULL OR job_id = :job_id::id)
     AND (:name::text IS NULL OR name = :name::text)
     AND (:below::text IS NULL OR id < :below::id)

@@ -5,7 +5,7 @@ worker_id, detail
 -- name: list_audit
 SELECT {micros(at)}, event, attempt, lease, worker_id, actor_type, actor_id, {text(detail)}, action, seq
 FROM {audit}
-WHERE job_id = :id::id AND seq > :after::int AND {+of_only_org}
+WHERE job_id = :id::id AND seq > :after::int AND {+in_scope}
 ORDER BY seq
 LIMIT :limit::int
 
@@ -26,7 +26,7 @@ WHERE seq > :above::int AND seq <= :upto::int
     AND (:by_id::text IS NULL OR actor_id = :by_id::text)
     AND (:since::int IS NULL OR at >= {instant(:since::int)})
     AND (:until::int IS NULL OR at < {instant(:until::int)})
-    AND {+of_only_org}
+    AND {+in_scope}
 ORDER BY seq * :direction::int
 LIMIT :limit::int
 

@@ -11,7 +11,7 @@ FROM (
         CASE WHEN :by_unit::int = 1 THEN unit END AS unit,
         sum(amount) AS amount, {+sum_of_costs} AS cost_micros
     FROM {usage}
-    WHERE (:only_org::text IS NULL OR org_id = :only_org::text)
+    WHERE {+in_scope}
         AND (:since::int IS NULL OR at >= {instant(:since::int)})
         AND (:until::int IS NULL OR at < {instant(:until::int)})
     GROUP BY 1, 2, 3, 4, 5, job_id, lease
@@ -23,7 +23,7 @@ LIMIT :limit::int OFFSET :skip::int
 -- name: list_usage
 SELECT {text(job_id)}, lease, attempt, unit, amount, cost_micros, {micros(at)}, org_id, project_id, job_type, queue, category
 FROM {usage}
-WHERE job_id = :id::id AND (:only_org::text IS NULL OR org_id = :only_org::text)
+WHERE job_id = :id::id AND {+in_scope}
 ORDER BY lease, unit
 
 -- name: prune_usage

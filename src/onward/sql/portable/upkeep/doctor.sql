@@ -1,7 +1,7 @@
 -- name: list_ready_queues
 -- Bounded by index probes or a LIMIT, like every statement here, however many jobs there are.
--- From queue to queue with one probe each; the oldest job of a queue with one probe for each priority; counts up to
--- a cap. Ordered as an index is, else the planner reads the table in search of `cap` rows.
+-- From queue to queue with one probe each; the oldest job of a queue with two probes for each priority in use; counts
+-- up to a cap. Ordered as an index is, else the planner reads the table in search of `cap` rows.
 SELECT
     found.queue,
     (SELECT count(*) FROM (
@@ -13,11 +13,30 @@ SELECT
     (SELECT {micros(min(first.run_at))} FROM (
         SELECT (
             SELECT one.run_at FROM {live} AS one
-            WHERE one.state = 'queued' AND one.queue = found.queue AND one.priority = level.column1
+            WHERE one.state = 'queued' AND one.queue = found.queue AND one.priority = level.priority
             ORDER BY one.run_at
             LIMIT 1
         ) AS run_at
-        FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)) AS level
+        FROM (
+            WITH RECURSIVE level (priority) AS (
+                SELECT (
+                    SELECT live.priority FROM {live} AS live
+                    WHERE live.state = 'queued' AND live.queue = found.queue
+                    ORDER BY live.priority
+                    LIMIT 1
+                )
+                UNION ALL
+                SELECT (
+                    SELECT live.priority FROM {live} AS live
+                    WHERE live.state = 'queued' AND live.queue = found.queue AND live.priority > level.priority
+                    ORDER BY live.priority
+                    LIMIT 1
+                )
+                FROM level
+                WHERE level.priority IS NOT NULL
+            )
+            SELECT priority FROM level
+        ) AS level
     ) AS first)
 FROM (
     WITH RECURSIVE ready AS (
@@ -134,11 +153,11 @@ FROM (
 WHERE category = :category::text AND started_at IS NOT NULL
 
 -- name: count_late
--- With every priority listed, each is one range of the index that holds only jobs that have waited too long.
+-- With every priority in use listed, each is one range of the index that holds only jobs that have waited too long.
 SELECT count(*)
 FROM (
     SELECT category FROM {live}
-    WHERE state = 'queued' AND queue = :queue::text AND priority IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+    WHERE state = 'queued' AND queue = :queue::text AND priority {+in_ready_levels}
         AND run_at < {instant(:before::int)}
     LIMIT :cap::int
 ) AS late

@@ -27,10 +27,10 @@ result = excluded.result, lease = excluded.lease, attempt = excluded.attempt, do
 
 -- name: read_effect
 SELECT {+effect_columns} FROM {effects}
-WHERE job_id = :job_id::id AND name = :name::text AND {+job_of_only_org}
+WHERE job_id = :job_id::id AND name = :name::text AND {+job_in_scope}
 
 -- name: list_effects
 SELECT {+effect_columns} FROM {effects}
-WHERE job_id = :job_id::id AND name > :after::text AND {+job_of_only_org}
+WHERE job_id = :job_id::id AND name > :after::text AND {+job_in_scope}
 ORDER BY name
 LIMIT :limit::int

@@ -11,3 +11,11 @@ LIMIT :limit::int
 SELECT id, {text(info)}, {micros(started_at)}, {micros(seen_at)}, {micros(lease_until)}, {micros(lost_at)}
 FROM {workers}
 WHERE id = :worker::text
+
+-- name: list_earlier_workers
+-- The live workers that registered before this one.
+SELECT
+    w.id, {text(w.info)}, {micros(w.started_at)}, {micros(w.seen_at)}, {micros(w.lease_until)}, {micros(w.lost_at)}
+FROM {workers} AS w JOIN {workers} AS own ON own.id = :worker::text
+WHERE w.lost_at IS NULL AND w.lease_until > :now::clock AND (w.started_at, w.id) < (own.started_at, own.id)
+ORDER BY w.started_at, w.id

@@ -8,14 +8,14 @@ error ->> 'error_class'
 -- name: list_dead_groups
 -- Only the groups of the page are counted, up to a cap. The functions use the index whatever the planner estimates.
 WITH newest AS MATERIALIZED (
-    SELECT * FROM {prefix}dead_groups(:low::text, :high::text, :only_org::text, :org_id::text, :most::int)
+    SELECT * FROM {prefix}dead_groups(:low::text, :high::text, :only_org::text, :only_project::text, :org_id::text, :most::int)
 ),
 page AS MATERIALIZED (
     SELECT newest.fingerprint, newest.counted, ended.id, ended.job_type, ended.error FROM newest {+page_of_groups}
 )
 SELECT
     fingerprint, CAST(id AS text), job_type, CAST(error AS text),
-    coalesce(counted, {prefix}count_dead_group(fingerprint, :only_org::text, :org_id::text, :cap::int))
+    coalesce(counted, {prefix}count_dead_group(fingerprint, :only_org::text, :only_project::text, :org_id::text, :cap::int))
 FROM page
 ORDER BY page.id DESC
 
@@ -54,7 +54,7 @@ target AS MATERIALIZED (
     FROM asked LEFT JOIN held ON held.id = asked.id
     JOIN {ended} AS gone ON gone.id = ANY (ARRAY[asked.id]) AND gone.lease = asked.lease AND gone.state = 'dead'
     WHERE (asked.key IS NULL OR held.job_id = asked.id)
-        AND (:only_org::text IS NULL OR gone.org_id = :only_org::text)
+        AND {scope(gone)}
     ORDER BY gone.id
     FOR UPDATE OF gone
 ),
@@ -130,14 +130,14 @@ SELECT CAST(job_id AS text) FROM resolved
 WITH asked AS MATERIALIZED (SELECT * FROM {+asked}),
 owned AS MATERIALIZED (
     SELECT k.org_id, k.project_id, k.key, k.job_id FROM {keys} AS k JOIN {ended} AS gone ON {+own_key}
-    WHERE gone.id = :id::id AND (:only_org::text IS NULL OR gone.org_id = :only_org::text)
+    WHERE gone.id = :id::id AND {scope(gone)}
     FOR UPDATE OF k
 ),
 target AS MATERIALIZED (
     SELECT gone.*, owned.job_id IS NOT NULL AS owns
     FROM {ended} AS gone LEFT JOIN owned ON owned.job_id = gone.id
     WHERE gone.id = :id::id AND gone.lease = :lease::int AND gone.state = 'dead'
-        AND (:only_org::text IS NULL OR gone.org_id = :only_org::text)
+        AND {scope(gone)}
     FOR UPDATE OF gone
 ),
 resolved AS (

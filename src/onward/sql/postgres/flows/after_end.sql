@@ -4,5 +4,5 @@ ORDER BY id
 FOR UPDATE SKIP LOCKED
 
 -- name: mark_followed_up
-UPDATE {ended} SET flow = -({+counted_ties}) WHERE id IN (:ids::ids) AND flow > 0
+UPDATE {ended} SET flow = {+after_follow_up} WHERE id IN (:ids::ids) AND flow > 0
 RETURNING CAST(id AS text)

@@ -1,7 +1,7 @@
 -- name: join_batches
 -- A lock that blocks only closing and ending the batch: it can't end before this transaction does.
 SELECT CAST(id AS text), org_id, {micros(closed_at)}, {micros(cancelled_at)}, {micros(ended_at)}
-FROM {batches} WHERE id IN (:ids::ids) AND {+of_only_org}
+FROM {batches} WHERE id IN (:ids::ids) AND {+in_scope}
 ORDER BY {batches}.id
 FOR KEY SHARE
 
@@ -24,13 +24,13 @@ RETURNING CAST(batch.id AS text)
 
 -- name: lock_batches
 -- Waits for writers that are adding a job now; the next statement looks whether they did.
-SELECT CAST(id AS text) FROM {batches} WHERE id IN (:ids::ids) AND {+of_only_org}
+SELECT CAST(id AS text) FROM {batches} WHERE id IN (:ids::ids) AND {+in_scope}
 ORDER BY {batches}.id
 FOR UPDATE
 
 -- name: close_batch
 -- Locked for update, to wait for writers that are adding a job now.
-WITH target AS MATERIALIZED (SELECT id FROM {batches} WHERE id = :id::id AND {+of_only_org} FOR UPDATE)
+WITH target AS MATERIALIZED (SELECT id FROM {batches} WHERE id = :id::id AND {+in_scope} FOR UPDATE)
 UPDATE {batches} AS batch SET closed_at = coalesce(closed_at, :now::clock) FROM target
 WHERE batch.id = target.id
 RETURNING CAST(batch.id AS text)
@@ -40,7 +40,7 @@ RETURNING CAST(batch.id AS text)
 -- only the index has: those before it have nearly all been claimed, and while a long transaction keeps their dead
 -- entries, each look would read all of them.
 SELECT CAST(batch.id AS text) FROM {batches} AS batch
-WHERE batch.id IN (:ids::ids) AND batch.closed_at IS NOT NULL AND batch.ended_at IS NULL AND {+of_only_org}
+WHERE batch.id IN (:ids::ids) AND batch.closed_at IS NOT NULL AND batch.ended_at IS NULL AND {+in_scope}
     AND NOT EXISTS (
         SELECT FROM (
             SELECT live.batch_id FROM {live} AS live

@@ -24,7 +24,7 @@ LIMIT :limit::int
 UPDATE {live} SET flow = flow | 1
 WHERE id = ANY (ARRAY(
     SELECT live.id FROM {live} AS live
-    WHERE live.id = ANY (ARRAY(:ids::ids)) AND {+of_only_org}
+    WHERE live.id = ANY (ARRAY(:ids::ids)) AND {+in_scope}
         AND (:own::int = 0 OR live.xmin = CAST(pg_current_xact_id() AS xid))
     ORDER BY live.id
     FOR UPDATE SKIP LOCKED
@@ -35,7 +35,7 @@ RETURNING CAST(id AS text)
 -- A replay carries the mark along. The mark adds no follow-up work, so a finished end stays finished.
 UPDATE {ended} SET flow = CASE WHEN flow > 0 THEN flow | 1 ELSE -(abs(flow) | 1) END
 WHERE id = ANY (ARRAY(
-    SELECT gone.id FROM {ended} AS gone WHERE gone.id IN (:ids::ids) AND gone.state = 'dead' AND {+of_only_org}
+    SELECT gone.id FROM {ended} AS gone WHERE gone.id IN (:ids::ids) AND gone.state = 'dead' AND {+in_scope}
     ORDER BY gone.id
     FOR UPDATE SKIP LOCKED
 ))
@@ -53,14 +53,14 @@ RETURNING CAST(edge.job_id AS text)
 -- followers that another session holds.
 WITH locked (id, org_id, pending, run_at, limit_key, now) AS MATERIALIZED (
     SELECT {+waiting_columns} FROM {live}
-    WHERE id = ANY (ARRAY(:ids::ids)) AND state = 'blocked' AND pending > 0 AND {+of_only_org}
+    WHERE id = ANY (ARRAY(:ids::ids)) AND state = 'blocked' AND pending > 0 AND {+in_scope}
     ORDER BY {live}.id
     FOR UPDATE SKIP LOCKED
 )
 SELECT *, 0 FROM locked
 UNION ALL
 SELECT {+waiting_columns}, 1 FROM {live}
-WHERE id = ANY (ARRAY(:ids::ids)) AND state = 'blocked' AND pending > 0 AND {+of_only_org}
+WHERE id = ANY (ARRAY(:ids::ids)) AND state = 'blocked' AND pending > 0 AND {+in_scope}
     AND CAST(id AS text) NOT IN (SELECT locked.id FROM locked)
 
 -- name: resolve_followers
@@ -80,7 +80,7 @@ moved AS (
     SET pending = released.pending, state = released.state,
         run_at = CASE WHEN released.pending = 0 THEN greatest(live.run_at, clock.now) ELSE live.run_at END
     FROM :released::rows(id uuid, pending integer, state text), clock
-    WHERE live.id = ANY (ARRAY[released.id]) AND {+of_only_org}
+    WHERE live.id = ANY (ARRAY[released.id]) AND {+in_scope}
     RETURNING live.id, live.queue, live.state
 ),
 woken AS MATERIALIZED (
@@ -94,7 +94,7 @@ SELECT CAST(moved.id AS text) FROM moved, woken WHERE woken.sent >= 0
 WITH {+clock},
 gone AS (
     DELETE FROM {live} AS live USING :broken::rows(id uuid, error jsonb)
-    WHERE live.id = ANY (ARRAY[broken.id]) AND {+of_only_org}
+    WHERE live.id = ANY (ARRAY[broken.id]) AND {+in_scope}
     RETURNING {carried live}, live.attempt, live.waits, live.crashes, broken.error
 ),
 moved AS (

@@ -1,17 +1,17 @@
 -- name: store_signal
 WITH {+clock},
 stored AS (
-    INSERT INTO {signals} (id, org_id, event, key, payload, at, expires_at, actor_type, actor_id)
+    INSERT INTO {signals} (id, org_id, project_id, event, key, payload, at, expires_at, actor_type, actor_id)
     SELECT
-        :id::id, :org_id::text, :event::text, :key::text, :payload::json, now, {later(now, :keep::int)},
+        :id::id, :org_id::text, :project_id::text, :event::text, :key::text, :payload::json, now, {later(now, :keep::int)},
         :actor_type::text, :actor_id::text
     FROM clock
-    WHERE :only_org::text IS NULL OR :only_org::text = :org_id::text
+    WHERE {+given_in_scope}
     RETURNING id
 ),
 event AS (
-    INSERT INTO {audit} (at, event, org_id, actor_type, actor_id, detail)
-    SELECT now, 'signal.sent', nullif(:org_id::text, ''), :actor_type::text, :actor_id::text, :detail::json
+    INSERT INTO {audit} (at, event, org_id, project_id, actor_type, actor_id, detail)
+    SELECT now, 'signal.sent', nullif(:org_id::text, ''), nullif(:project_id::text, ''), :actor_type::text, :actor_id::text, :detail::json
     FROM stored, clock
     WHERE :audited::int > 1
 )
@@ -26,12 +26,12 @@ job AS (
     UPDATE {live} AS live SET run_at = {instant(asked.until)}
     FROM asked
     WHERE live.id = ANY (ARRAY[asked.id]) AND live.lease = asked.lease AND live.state = 'scheduled'
-    RETURNING live.id, live.lease, live.org_id, live.run_at, asked.event, asked.key, asked.seen
+    RETURNING live.id, live.lease, live.org_id, live.project_id, live.run_at, asked.event, asked.key, asked.seen
 )
-INSERT INTO {awaited} AS waits (job_id, lease, org_id, event, key, until, seen)
-SELECT id, lease, coalesce(org_id, ''), event, coalesce(key, ''), run_at, seen FROM job WHERE event IS NOT NULL
+INSERT INTO {awaited} AS waits (job_id, lease, org_id, project_id, event, key, until, seen)
+SELECT id, lease, coalesce(org_id, ''), coalesce(project_id, ''), event, coalesce(key, ''), run_at, seen FROM job WHERE event IS NOT NULL
 ON CONFLICT (job_id) DO UPDATE
-SET lease = excluded.lease, org_id = excluded.org_id, event = excluded.event, key = excluded.key,
+SET lease = excluded.lease, org_id = excluded.org_id, project_id = excluded.project_id, event = excluded.event, key = excluded.key,
     until = excluded.until, seen = excluded.seen, fresh = 1
 RETURNING CAST(job_id AS text)
 
@@ -41,15 +41,15 @@ RETURNING CAST(job_id AS text)
 -- statement began is fresh itself.
 WITH {+clock},
 sent AS MATERIALIZED (
-    SELECT id, org_id, event, key FROM {signals}
-    WHERE fresh = 1 AND (:signal::text IS NULL OR id = :signal::id) AND {+of_only_org}
+    SELECT id, org_id, project_id, event, key FROM {signals}
+    WHERE fresh = 1 AND (:signal::text IS NULL OR id = :signal::id) AND {+in_scope}
     ORDER BY at
     LIMIT :limit::int
     FOR UPDATE SKIP LOCKED
 ),
 begun AS MATERIALIZED (
     SELECT * FROM {awaited}
-    WHERE fresh = 1 AND :signal::text IS NULL AND {+of_only_org}
+    WHERE fresh = 1 AND :signal::text IS NULL AND {+in_scope}
     ORDER BY until
     LIMIT :limit::int
     FOR UPDATE SKIP LOCKED
@@ -58,6 +58,7 @@ met AS MATERIALIZED (
     SELECT waits.job_id, sent.id AS signal_id
     FROM sent JOIN {awaited} AS waits
         ON waits.org_id = sent.org_id AND waits.event = sent.event AND waits.key = sent.key
+        AND sent.project_id IN ('', waits.project_id)
     WHERE NOT waits.seen @> to_jsonb(CAST(sent.id AS text)) AND {+still_waits}
     UNION ALL
     SELECT waits.job_id, NULL
@@ -65,7 +66,7 @@ met AS MATERIALIZED (
     WHERE {+still_waits} AND EXISTS (
         SELECT FROM {signals} AS kept, clock
         WHERE kept.org_id = waits.org_id AND kept.event = waits.event AND kept.key = waits.key
-            AND kept.expires_at > clock.now AND NOT waits.seen @> to_jsonb(CAST(kept.id AS text))
+            AND kept.project_id IN ('', waits.project_id) AND kept.expires_at > clock.now AND NOT waits.seen @> to_jsonb(CAST(kept.id AS text))
     )
 ),
 ready AS MATERIALIZED (

@@ -2,7 +2,7 @@
 :changes::rows(
     id uuid, job_type text, org_id text, project_id text, key text, kind text, states text, payload jsonb, priority smallint, max_attempts integer, run_at bigint, delay bigint,
     deadline bigint, timeout_micros bigint, lifetime bigint, actor_type text, actor_id text, request_id text,
-    correlation_id text, limit_key text
+    correlation_id text, traceparent text, limit_key text
 )
 
 -- name: change_held_jobs
@@ -16,7 +16,7 @@ owned AS MATERIALIZED (
     SELECT asked.* FROM asked JOIN {keys} AS k
         ON k.org_id = coalesce(asked.org_id, '') AND k.project_id = coalesce(asked.project_id, '') AND k.key = asked.key
         AND k.job_id = asked.id
-    WHERE :only_org::text IS NULL OR k.org_id = :only_org::text
+    WHERE {scope(k)}
     ORDER BY k.org_id, k.project_id, k.key
     FOR UPDATE OF k
 ),
@@ -38,6 +38,8 @@ waiting AS (
             ELSE 'blocked'
         END,
         limit_key = t.limit_key,
+        actor_type = t.actor_type, actor_id = t.actor_id, request_id = t.request_id,
+        correlation_id = t.correlation_id, traceparent = t.traceparent,
         deadline = CASE WHEN t.kind = 'coalesced' THEN live.deadline ELSE {instant(t.deadline)} END,
         attempt = CASE WHEN t.kind = 'reset' THEN 0 ELSE live.attempt END,
         waits = CASE WHEN t.kind = 'reset' THEN 0 ELSE live.waits END,
@@ -52,18 +54,18 @@ waiting AS (
 again AS (
     INSERT INTO {reruns} AS rerun (
         job_id, payload, priority, max_attempts, run_at, deadline, timeout_micros, actor_type, actor_id, request_id,
-        correlation_id, limit_key
+        correlation_id, traceparent, limit_key
     )
     SELECT
         id, payload, priority, max_attempts, due, {instant(deadline)}, timeout_micros, actor_type, actor_id, request_id,
-        correlation_id, limit_key
+        correlation_id, traceparent, limit_key
     FROM target
     WHERE state = 'running' AND may
     ON CONFLICT (job_id) DO UPDATE
     SET payload = excluded.payload, priority = excluded.priority, max_attempts = excluded.max_attempts,
         run_at = excluded.run_at, deadline = excluded.deadline, timeout_micros = excluded.timeout_micros,
         actor_type = excluded.actor_type, actor_id = excluded.actor_id, request_id = excluded.request_id,
-        correlation_id = excluded.correlation_id, limit_key = excluded.limit_key
+        correlation_id = excluded.correlation_id, traceparent = excluded.traceparent, limit_key = excluded.limit_key
     RETURNING job_id
 ),
 running AS (
@@ -75,7 +77,9 @@ gone AS (
     WHERE ended.id = ANY (ARRAY[owned.id]) AND {+may_change_ended}
     RETURNING ended.*, owned.payload AS to_payload, owned.priority AS to_priority,
         owned.max_attempts AS to_max_attempts, owned.due, owned.now, {instant(owned.deadline)} AS to_deadline,
-        owned.timeout_micros AS to_timeout_micros, owned.limit_key AS to_limit_key
+        owned.timeout_micros AS to_timeout_micros, owned.limit_key AS to_limit_key, owned.actor_type AS by_type,
+        owned.actor_id AS by_id, owned.request_id AS by_request, owned.correlation_id AS by_correlation,
+        owned.traceparent AS by_trace
 ),
 past AS (
     INSERT INTO {attempts} (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error, cost_micros)
@@ -88,8 +92,8 @@ back AS (
     SELECT
         id, org_id, project_id, job_type, queue, category,
         CASE WHEN due > now THEN 'scheduled' WHEN to_limit_key IS NULL THEN 'queued' ELSE 'blocked' END, to_priority,
-        due, to_max_attempts, lease + 1, key, subject, to_payload, cost_micros, actor_type, actor_id, request_id,
-        correlation_id, traceparent, parent_id, batch_id, tags, to_deadline, to_timeout_micros, created_at, abs(flow),
+        due, to_max_attempts, lease + 1, key, subject, to_payload, cost_micros, by_type, by_id, by_request,
+        by_correlation, by_trace, parent_id, batch_id, tags, to_deadline, to_timeout_micros, created_at, abs(flow),
         to_limit_key, fair
     FROM gone
     RETURNING *, 'reset' AS change
@@ -145,7 +149,7 @@ WITH {+clock},
 gone AS (
     DELETE FROM {keys}
     WHERE org_id = coalesce(nullif(:org_id::text, ''), :only_org::text, '') AND project_id = :project_id::text
-        AND key = :key::text AND {+of_only_org}
+        AND key = :key::text AND {+in_scope}
     RETURNING org_id, project_id, job_id
 ),
 event AS (
@@ -162,7 +166,7 @@ SELECT CAST(job_id AS text) FROM gone
 WITH owned AS MATERIALIZED (
     SELECT job_id FROM {keys}
     WHERE org_id = :org_id::text AND project_id = :project_id::text AND key = :key::text AND job_id = :id::id
-        AND {+of_only_org}
+        AND {+in_scope}
     FOR UPDATE
 )
 SELECT CAST(live.id AS text) FROM owned JOIN {live} AS live ON live.id = owned.job_id
@@ -174,11 +178,13 @@ WITH {+clock},
 run AS MATERIALIZED (
     SELECT * FROM :runs::rows(
         id uuid, lease bigint, event text, outcome text, ran integer, error jsonb, cost bigint,
-        action text, detail jsonb
+        action text, failed_action text, detail jsonb
     )
 ),
 target AS MATERIALIZED (
-    SELECT live.id, run.event, run.outcome, run.ran, run.error AS run_error, run.cost, run.action, run.detail
+    SELECT
+        live.id, live.actor_type, live.actor_id, live.request_id, live.correlation_id, run.event, run.outcome, run.ran,
+        run.error AS run_error, run.cost, run.action, run.failed_action, run.detail
     FROM run JOIN {live} AS live ON live.id = ANY (ARRAY[run.id]) AND live.lease = run.lease
     WHERE live.rerun_requested
     FOR UPDATE OF live
@@ -195,12 +201,13 @@ back AS (
             ELSE 'blocked'
         END, run_at = taken.run_at, limit_key = taken.limit_key,
         payload = taken.payload, priority = taken.priority, max_attempts = taken.max_attempts,
+        actor_type = taken.actor_type, actor_id = taken.actor_id, request_id = taken.request_id,
+        correlation_id = taken.correlation_id, traceparent = taken.traceparent,
         deadline = taken.deadline, timeout_micros = taken.timeout_micros, attempt = 0, waits = 0, crashes = 0,
         error = NULL, progress = NULL, cancel_requested_at = NULL, rerun_requested = false, lease = live.lease + 1
     FROM taken, clock
     WHERE live.id = taken.job_id
-    RETURNING live.*, taken.actor_type AS by_type, taken.actor_id AS by_id, taken.request_id AS by_request,
-        taken.correlation_id AS by_correlation
+    RETURNING live.*
 ),
 past AS (
     INSERT INTO {attempts} (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error, cost_micros)
@@ -209,15 +216,22 @@ past AS (
 ),
 event AS (
     INSERT INTO {audit} ({+audit_columns}, action)
+    -- The run that has ended was that of the actor before. The attempt at which a job dies precedes its death.
     SELECT
-        now, event, back.id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, ran,
-        lease - 1, worker_id, detail, action
+        now, 'job.failed', back.id, job_type, org_id, project_id, target.actor_type, target.actor_id, target.request_id,
+        target.correlation_id, ran, lease - 1, worker_id, detail, failed_action
+    FROM back JOIN target ON target.id = back.id, clock
+    WHERE event = 'job.deadlettered' AND :audited::int > 1
+    UNION ALL
+    SELECT
+        now, event, back.id, job_type, org_id, project_id, target.actor_type, target.actor_id, target.request_id,
+        target.correlation_id, ran, lease - 1, worker_id, detail, action
     FROM back JOIN target ON target.id = back.id, clock
     WHERE :audited::int > 0
     UNION ALL
     SELECT
-        now, 'job.reset', id, job_type, org_id, project_id, by_type, by_id, by_request, by_correlation, 0, lease, NULL,
-        NULL, NULL
+        now, 'job.reset', id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, 0,
+        lease, NULL, NULL, NULL
     FROM back, clock
     WHERE :audited::int > 1
 ),

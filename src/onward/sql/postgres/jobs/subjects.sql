@@ -14,7 +14,7 @@ locked AS MATERIALIZED (
 ),
 target AS MATERIALIZED (
     SELECT live.id FROM {live} AS live
-    WHERE live.id IN (:ids::ids) AND live.state <> 'running' AND (:only_org::text IS NULL OR live.org_id = :only_org::text) AND (SELECT count(*) FROM locked) >= 0
+    WHERE live.id IN (:ids::ids) AND live.state <> 'running' AND {scope(live)} AND (SELECT count(*) FROM locked) >= 0
     ORDER BY live.id
     FOR UPDATE
 ),
@@ -23,7 +23,7 @@ waiting AS (
 ),
 finished AS (
     DELETE FROM {ended} AS ended
-    WHERE ended.id IN (:ids::ids) AND (:only_org::text IS NULL OR ended.org_id = :only_org::text)
+    WHERE ended.id IN (:ids::ids) AND {scope(ended)}
     RETURNING {carried ended}
 ),
 gone AS MATERIALIZED (SELECT * FROM waiting UNION ALL SELECT * FROM finished),

@@ -24,7 +24,7 @@ SELECT limit_key FROM waiting, locked WHERE taken >= 0
 -- plan: steady
 -- Jobs that another session has locked are skipped; but in an ordered limit no job overtakes, so there all wait.
 -- In an ordered limit, jobs that have begun come first, then those due first, of any priority: the first of each
--- priority are compared.
+-- priority in use are compared, which is found with one probe.
 WITH room AS MATERIALIZED (SELECT * FROM :rooms::rows(limit_key text, jobs integer)),
 line AS MATERIALIZED (SELECT * FROM :lines::rows(limit_key text, jobs integer)),
 free AS MATERIALIZED (
@@ -43,7 +43,27 @@ head AS MATERIALIZED (
             WHERE live.limit_key = line.limit_key AND live.lease > 0 AND live.state = 'blocked' AND live.pending = 0
             UNION ALL
             SELECT first.id, first.run_at, 1
-            FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)) AS level (priority), LATERAL (
+            FROM (
+                WITH RECURSIVE level (priority) AS (
+                    SELECT (
+                        SELECT live.priority FROM {live} AS live
+                        WHERE live.limit_key = line.limit_key AND live.state = 'blocked' AND live.pending = 0
+                        ORDER BY live.priority
+                        LIMIT 1
+                    )
+                    UNION ALL
+                    SELECT (
+                        SELECT live.priority FROM {live} AS live
+                        WHERE live.limit_key = line.limit_key AND live.state = 'blocked' AND live.pending = 0
+                            AND live.priority > level.priority
+                        ORDER BY live.priority
+                        LIMIT 1
+                    )
+                    FROM level
+                    WHERE level.priority IS NOT NULL
+                )
+                SELECT priority FROM level
+            ) AS level, LATERAL (
                 SELECT live.id, live.run_at FROM {live} AS live
                 WHERE live.limit_key = line.limit_key AND live.priority = level.priority AND live.state = 'blocked'
                     AND live.pending = 0 AND live.lease = 0

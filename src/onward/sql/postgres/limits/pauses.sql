@@ -3,7 +3,7 @@
 WITH {+clock},
 target AS MATERIALIZED (
     SELECT live.id, live.state, live.flow, live.limit_key FROM {live} AS live
-    WHERE live.id IN (:ids::ids) AND {+of_only_org}
+    WHERE live.id IN (:ids::ids) AND {+in_scope}
     ORDER BY live.id
     FOR UPDATE
 ),

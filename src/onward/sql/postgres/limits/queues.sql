@@ -72,33 +72,74 @@ UNION ALL
 {+unmarked_jobs}
 
 -- name: find_aged_fair_jobs
--- The first jobs of every priority of each org: which of them runs first depends on how long each has waited.
-WITH asked AS MATERIALIZED (SELECT * FROM :levels::rows(org_id text, priority integer, share integer))
+-- The first jobs of every priority of each org: which of them runs first depends on how long each has waited. The
+-- priorities that an org uses are found with one probe each.
+WITH asked AS MATERIALIZED (SELECT * FROM :heads::rows(org_id text, share integer))
 SELECT head.* FROM asked CROSS JOIN LATERAL (
-    SELECT {+claim_candidate} FROM {live} AS live
-    WHERE {+fair_jobs} AND {+of_asked_org} AND live.priority = asked.priority AND {+type_not_paused}
-    ORDER BY live.{+fair_org}, live.run_at, live.id
-    LIMIT asked.share
+    WITH RECURSIVE level (priority) AS (
+        SELECT (
+            SELECT live.priority FROM {live} AS live
+            WHERE {+fair_jobs} AND {+of_asked_org}
+            ORDER BY live.{+fair_org}, live.priority
+            LIMIT 1
+        )
+        UNION ALL
+        SELECT (
+            SELECT live.priority FROM {live} AS live
+            WHERE {+fair_jobs} AND {+of_asked_org} AND live.priority > level.priority
+            ORDER BY live.{+fair_org}, live.priority
+            LIMIT 1
+        )
+        FROM level
+        WHERE level.priority IS NOT NULL
+    )
+    SELECT first.* FROM level CROSS JOIN LATERAL (
+        SELECT {+claim_candidate} FROM {live} AS live
+        WHERE {+fair_jobs} AND {+of_asked_org} AND live.priority = level.priority AND {+type_not_paused}
+        ORDER BY live.{+fair_org}, live.run_at, live.id
+        LIMIT asked.share
+    ) AS first
 ) AS head
 UNION ALL
 SELECT head.* FROM asked CROSS JOIN LATERAL (
-    SELECT {+claim_candidate} FROM {live} AS live
-    WHERE {+fair_jobs} AND live.{+fair_org} IS NULL AND live.priority = asked.priority AND {+type_not_paused}
-    ORDER BY live.{+fair_org}, live.run_at, live.id
-    LIMIT asked.share
+    WITH RECURSIVE level (priority) AS (
+        SELECT (
+            SELECT live.priority FROM {live} AS live
+            WHERE {+fair_jobs} AND live.{+fair_org} IS NULL
+            ORDER BY live.{+fair_org}, live.priority
+            LIMIT 1
+        )
+        UNION ALL
+        SELECT (
+            SELECT live.priority FROM {live} AS live
+            WHERE {+fair_jobs} AND live.{+fair_org} IS NULL AND live.priority > level.priority
+            ORDER BY live.{+fair_org}, live.priority
+            LIMIT 1
+        )
+        FROM level
+        WHERE level.priority IS NOT NULL
+    )
+    SELECT first.* FROM level CROSS JOIN LATERAL (
+        SELECT {+claim_candidate} FROM {live} AS live
+        WHERE {+fair_jobs} AND live.{+fair_org} IS NULL AND live.priority = level.priority AND {+type_not_paused}
+        ORDER BY live.{+fair_org}, live.run_at, live.id
+        LIMIT asked.share
+    ) AS first
 ) AS head
 WHERE asked.org_id IS NULL
 UNION ALL
 {+unmarked_jobs}
 
 -- name: find_aged_jobs
-WITH asked AS MATERIALIZED (SELECT * FROM :ages::rows(priority integer, share integer))
-SELECT head.* FROM asked CROSS JOIN LATERAL (
+WITH RECURSIVE level (priority) AS (
+    {+ready_levels}
+)
+SELECT head.* FROM level CROSS JOIN LATERAL (
     SELECT {+claim_candidate} FROM {live} AS live
-    WHERE queue = :queue::text AND state = 'queued' AND live.priority = asked.priority AND {+type_not_paused}
+    WHERE queue = :queue::text AND state = 'queued' AND live.priority = level.priority AND {+type_not_paused}
         AND {+org_not_paused}
     ORDER BY live.run_at, live.id
-    LIMIT asked.share
+    LIMIT :share::int
 ) AS head
 
 -- fragment: claim_candidate
@@ -115,7 +156,7 @@ SELECT {+claim_candidate} FROM (
 WHERE NOT live.fair AND {+type_not_paused}
 
 -- fragment: type_not_paused
-live.job_type NOT IN (:types::texts)
+live.job_type NOT IN (:types::texts) AND (:only::text IS NULL OR live.job_type IN (:only::texts))
 
 -- fragment: org_not_paused
 (live.org_id IS NULL OR live.org_id NOT IN (:orgs::texts))

@@ -6,7 +6,7 @@ made AS (
         :id::id, :org_id::text, :project_id::text, :job_id::id, NULL, NULL, {+artifact_content}, :actor_type::text,
         :actor_id::text, now, {+artifact_expiry}
     FROM clock
-    WHERE :only_org::text IS NULL OR :org_id::text = :only_org::text
+    WHERE {+given_in_scope}
     RETURNING *
 ),
 event AS (
@@ -24,7 +24,7 @@ WITH {+clock},
 holder AS MATERIALIZED (
     SELECT * FROM {live}
     WHERE id = :job_id::id AND lease = :lease::int AND state = 'running'
-        AND coalesce(org_id, '') = coalesce(:org_id::text, '') AND {+of_only_org}
+        AND coalesce(org_id, '') = coalesce(:org_id::text, '') AND {+in_scope}
     FOR SHARE
 ),
 made AS (
@@ -48,7 +48,7 @@ refused AS (
     SELECT
         now, 'job.stale_result_rejected', :job_id::id, CAST(:attempt::int AS integer), :lease::int, whose.*, :detail::json
     FROM clock LEFT JOIN LATERAL {prefix}whose(:job_id::id) AS whose ON true
-    WHERE NOT EXISTS (SELECT FROM holder) AND {+of_only_org}
+    WHERE NOT EXISTS (SELECT FROM holder) AND {+in_scope}
 )
 SELECT {+artifact_columns} FROM made
 
@@ -67,7 +67,7 @@ SELECT NULL, NULL, 1 WHERE row_security_active('{artifacts}')
 
 -- name: delete_artifact
 WITH {+clock},
-gone AS (DELETE FROM {artifacts} WHERE id = :id::id AND {+of_only_org} RETURNING *),
+gone AS (DELETE FROM {artifacts} WHERE id = :id::id AND {+in_scope} RETURNING *),
 event AS (
     INSERT INTO {audit} (at, event, job_id, org_id, project_id, actor_type, actor_id, attempt, lease, detail)
     SELECT

@@ -14,7 +14,7 @@ FROM (SELECT CAST(pg_get_serial_sequence('{audit}', 'seq') AS regclass) AS numbe
 WITH {+clock},
 job AS MATERIALIZED (
     SELECT * FROM {live}
-    WHERE id = :id::id AND lease = :lease::int AND state = 'running' AND {+of_only_org}
+    WHERE id = :id::id AND lease = :lease::int AND state = 'running' AND {+in_scope}
     FOR SHARE
 ),
 noted AS (
@@ -29,7 +29,7 @@ refused AS (
     INSERT INTO {audit} ({+refused_columns})
     SELECT now, 'job.stale_result_rejected', :id::id, :attempt::int, :lease::int, whose.*
     FROM clock CROSS JOIN LATERAL {prefix}whose(:id::id) AS whose
-    WHERE NOT EXISTS (SELECT FROM job) AND {+of_only_org}
+    WHERE NOT EXISTS (SELECT FROM job) AND {+in_scope}
 )
 SELECT seq FROM noted
 

@@ -1,3 +1,11 @@
+-- fragment: in_ready_levels
+= ANY (ARRAY(
+    WITH RECURSIVE level (priority) AS (
+        {+ready_levels}
+    )
+    SELECT priority FROM level
+))
+
 -- fragment: error_class
 error ->> 'error_class'
 

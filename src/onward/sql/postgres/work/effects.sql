@@ -3,7 +3,7 @@
 {+clock},
 holder AS MATERIALIZED (
     SELECT id, lease, attempt FROM {live}
-    WHERE id = :job_id::id AND lease = :lease::int AND state = 'running' AND {+of_only_org}
+    WHERE id = :job_id::id AND lease = :lease::int AND state = 'running' AND {+in_scope}
     FOR SHARE
 ),
 refused AS (
@@ -11,7 +11,7 @@ refused AS (
     SELECT
         now, 'job.stale_result_rejected', :job_id::id, CAST(:attempt::int AS integer), :lease::int, whose.*, :detail::json
     FROM clock CROSS JOIN LATERAL {prefix}whose(:job_id::id) AS whose
-    WHERE NOT EXISTS (SELECT FROM holder) AND {+of_only_org}
+    WHERE NOT EXISTS (SELECT FROM holder) AND {+in_scope}
 )
 
 -- name: begin_effect
@@ -44,7 +44,7 @@ WITH {+clock},
 reset AS (
     UPDATE {effects}
     SET state = 'reset', generation = generation + 1, result = NULL, begun_at = NULL, done_at = NULL
-    WHERE job_id = :job_id::id AND name = :name::text AND {+job_of_only_org}
+    WHERE job_id = :job_id::id AND name = :name::text AND {+job_in_scope}
     RETURNING *
 ),
 event AS (

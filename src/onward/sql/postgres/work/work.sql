@@ -45,7 +45,8 @@ SELECT {job_nulls} WHERE NOT EXISTS (SELECT FROM me)
 
 -- name: claim_unpaused_jobs
 -- plan: steady
--- As claim_jobs, but reads past paused jobs, so it is used only when something is paused.
+-- As claim_jobs, but reads past paused jobs and those of other types than `only`, so it is used only when something is
+-- paused, or for some types.
 WITH clock AS MATERIALIZED (SELECT :now::clock AS now),
 me AS MATERIALIZED (
     SELECT id FROM {workers}, clock WHERE id = :worker::text AND lost_at IS NULL AND lease_until > now
@@ -58,7 +59,8 @@ job AS (
         SELECT ctid FROM {live}
         WHERE queue = :queue::text AND state = 'queued'
             AND (priority, run_at, id) > (:past_priority::int, {instant(:past_run_at::int)}, :past_id::id)
-            AND job_type NOT IN (:types::texts) AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
+            AND job_type NOT IN (:types::texts) AND (:only::text IS NULL OR job_type IN (:only::texts))
+            AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
         ORDER BY priority, run_at, id
         LIMIT :limit::int
         FOR UPDATE SKIP LOCKED
@@ -97,11 +99,15 @@ giving AS MATERIALIZED (
         outcome text, delay bigint, ran integer, action text, detail jsonb, cost bigint
     )
 ),
+failed AS MATERIALIZED (
+    SELECT * FROM :failed::rows(id uuid, lease bigint, attempt integer, action text, detail jsonb)
+),
 gone AS (
     DELETE FROM {live} AS live USING ending
     WHERE live.id = ANY (ARRAY[ending.id]) AND live.lease = ANY (ARRAY[ending.lease]) AND NOT live.rerun_requested
     RETURNING {carried live}, ending.event, ending.state AS to_state, ending.attempt AS to_attempt,
-        ending.waits AS to_waits, ending.crashes AS to_crashes, coalesce(ending.error, live.error) AS to_error,
+        ending.waits AS to_waits, ending.crashes AS to_crashes,
+        CASE WHEN ending.state <> 'succeeded' THEN coalesce(ending.error, live.error) END AS to_error,
         ending.result, ending.outcome, ending.action, ending.detail
 ),
 moved AS (
@@ -115,9 +121,10 @@ held AS MATERIALIZED (
     FOR UPDATE OF live
 ),
 back AS (
-    -- The lease is raised when a job is released, too: else its last holder could still finish it.
+    -- The lease is raised when a job is released, too: else its last holder could still finish it. No job waits
+    -- beyond its deadline: it is due then, to die.
     UPDATE {live} AS live
-    SET state = CASE WHEN held.delay > 0 THEN held.state ELSE 'queued' END, run_at = {later(now, held.delay)},
+    SET state = CASE WHEN held.delay > 0 THEN held.state ELSE 'queued' END, run_at = least({later(now, held.delay)}, live.deadline),
         attempt = held.attempt, lease = live.lease + 1, waits = held.waits, crashes = held.crashes,
         error = coalesce(held.error, live.error), progress = NULL
     FROM held, clock
@@ -131,6 +138,13 @@ past AS (
 ),
 event AS (
     INSERT INTO {audit} ({+audit_columns}, action)
+    -- The attempt at which a job dies precedes its death.
+    SELECT
+        now, 'job.failed', gone.id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
+        failed.attempt, gone.lease, worker_id, failed.detail, failed.action
+    FROM failed JOIN gone ON gone.id = failed.id AND gone.lease = failed.lease, clock
+    WHERE :audited::int > 1
+    UNION ALL
     SELECT
         now, event, id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, to_attempt,
         lease, worker_id, detail, action
@@ -194,8 +208,8 @@ gone AS (
 moved AS (
     INSERT INTO {ended} ({carried}, {+end_columns})
     SELECT
-        {carried gone}, :state::text, :attempt::int, :waits::int, :crashes::int, coalesce(:error::json, error),
-        :result::json, :outcome::text, now
+        {carried gone}, :state::text, :attempt::int, :waits::int, :crashes::int,
+        CASE WHEN :state::text <> 'succeeded' THEN coalesce(:error::json, error) END, :result::json, :outcome::text, now
     FROM gone, clock
 ),
 event AS (

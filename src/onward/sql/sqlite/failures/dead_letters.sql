@@ -7,7 +7,7 @@ CASE WHEN json_valid(error) THEN json_extract(error, '$.error_class') END
 
 -- fragment: waiting_of_kind
 FROM {ended} AS gone
-WHERE gone.state = 'dead' AND {+group_of} = kind.fingerprint AND {+of_only_org} AND {+unresolved}
+WHERE gone.state = 'dead' AND {+group_of} = kind.fingerprint AND {+in_scope} AND {+unresolved}
     AND (:org_id IS NULL OR org_id = :org_id)
 ORDER BY gone.id DESC
 
@@ -81,7 +81,7 @@ INSERT INTO {dead_letters} ({+resolution_columns})
 SELECT gone.id, lease, org_id, 'replayed', :now, :actor_type, :actor_id, :reason
 FROM {ended} AS gone WHERE {+replayable}
 RETURNING job_id;
-DELETE FROM {ended} WHERE id IN (:ids::ids) AND id IN (SELECT id FROM {live}) AND {+of_only_org}
+DELETE FROM {ended} WHERE id IN (:ids::ids) AND id IN (SELECT id FROM {live}) AND {+in_scope}
 
 -- name: discard_dead_letters
 INSERT INTO {audit} ({+audit_columns})
@@ -98,12 +98,12 @@ RETURNING job_id
 (SELECT dead.limit_key FROM {ended} AS dead WHERE dead.id = :id)
 
 -- fragment: just_fixed
-EXISTS (SELECT 1 FROM {dead_letters} WHERE successor_id = :successor AND {+of_only_org})
+EXISTS (SELECT 1 FROM {dead_letters} WHERE successor_id = :successor AND {+job_in_scope})
 
 -- name: fix_dead_letter
 INSERT INTO {dead_letters} ({+resolution_columns}, successor_id, diff)
 SELECT gone.id, lease, org_id, 'fixed', :now, :actor_type, :actor_id, :reason, :successor, :diff
-FROM {ended} AS gone WHERE gone.id = :id AND lease = :lease AND state = 'dead' AND {+of_only_org} AND {+unresolved};
+FROM {ended} AS gone WHERE gone.id = :id AND lease = :lease AND state = 'dead' AND {+in_scope} AND {+unresolved};
 -- all jobs
 INSERT INTO {live} ({+new_columns})
 SELECT
@@ -130,5 +130,5 @@ INSERT INTO {audit} ({+audit_columns})
 SELECT
     created_at, 'job.enqueued', id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, 0, 0,
     NULL, NULL
-FROM {live} WHERE id = :successor AND :audited > 1 AND {+of_only_org};
-SELECT {+letter_columns} FROM {dead_letters} AS letter WHERE letter.successor_id = :successor AND {+of_only_org}
+FROM {live} WHERE id = :successor AND :audited > 1 AND {+in_scope};
+SELECT {+letter_columns} FROM {dead_letters} AS letter WHERE letter.successor_id = :successor AND {+job_in_scope}

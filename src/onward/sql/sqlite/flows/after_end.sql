@@ -3,5 +3,5 @@ SELECT {+ended_columns} FROM {ended} WHERE id IN (:ids::ids) AND flow > 0
 ORDER BY id
 
 -- name: mark_followed_up
-UPDATE {ended} SET flow = -({+counted_ties}) WHERE id IN (:ids::ids) AND flow > 0
+UPDATE {ended} SET flow = {+after_follow_up} WHERE id IN (:ids::ids) AND flow > 0
 RETURNING id

@@ -21,13 +21,13 @@ LIMIT :limit::int
 
 -- name: follow_jobs
 -- SQLite has one writer at a time, so this never waits for a row.
-UPDATE {live} SET flow = flow | 1 WHERE id IN (:ids::ids) AND {+of_only_org}
+UPDATE {live} SET flow = flow | 1 WHERE id IN (:ids::ids) AND {+in_scope}
 RETURNING id
 
 -- name: follow_dead_jobs
 -- A replay carries the mark along. The mark adds no follow-up work, so a finished end stays finished.
 UPDATE {ended} SET flow = CASE WHEN flow > 0 THEN flow | 1 ELSE -(abs(flow) | 1) END
-WHERE id IN (:ids::ids) AND state = 'dead' AND {+of_only_org}
+WHERE id IN (:ids::ids) AND state = 'dead' AND {+in_scope}
 RETURNING id
 
 -- name: tie_followers
@@ -39,7 +39,7 @@ RETURNING job_id
 
 -- name: lock_followers
 SELECT {+waiting_columns}, 0 FROM {live}
-WHERE id IN (:ids::ids) AND state = 'blocked' AND pending > 0 AND {+of_only_org}
+WHERE id IN (:ids::ids) AND state = 'blocked' AND pending > 0 AND {+in_scope}
 ORDER BY id
 
 -- name: resolve_followers
@@ -58,7 +58,7 @@ UPDATE {live} AS live
 SET pending = :released.pending, state = :released.state,
     run_at = CASE WHEN :released.pending = 0 THEN max(live.run_at, :now) ELSE live.run_at END
 FROM :released::rows AS released
-WHERE live.id = :released.id AND live.state = 'blocked' AND live.pending > 0 AND {+of_only_org}
+WHERE live.id = :released.id AND live.state = 'blocked' AND live.pending > 0 AND {+in_scope}
 RETURNING id
 
 -- name: cancel_followers
@@ -80,7 +80,7 @@ DELETE FROM {live} WHERE id IN (
 )
 
 -- fragment: broken_follower
-live.id = :broken.id AND live.state = 'blocked' AND live.pending > 0 AND {+of_only_org}
+live.id = :broken.id AND live.state = 'blocked' AND live.pending > 0 AND {+in_scope}
 
 -- name: untie_followers
 -- Their parents are gone or will not be replayed: a worker's loop finds these edges and resolves them.

@@ -13,11 +13,11 @@ instr(:changes.states, gone.state) > 0 AND gone.job_type = :changes.job_type
 
 -- fragment: held_changed
 :changes::rows AS changes CROSS JOIN {live} AS live
-ON live.id = :changes.id AND {+may_change_live} AND {+of_only_org}
+ON live.id = :changes.id AND {+may_change_live} AND {+in_scope}
 
 -- fragment: ended_changed
 :changes::rows AS changes CROSS JOIN {ended} AS gone
-ON gone.id = :changes.id AND {+may_change_ended} AND {+of_only_org}
+ON gone.id = :changes.id AND {+may_change_ended} AND {+in_scope}
 
 -- name: change_held_jobs
 -- all changes
@@ -45,7 +45,7 @@ SELECT gone.id, {+reset_state}, 'reset' FROM {+ended_changed}
 UNION ALL
 SELECT live.id, live.state, NULL
 FROM :changes::rows AS changes CROSS JOIN {live} AS live
-ON live.id = :changes.id AND NOT ({+may_change_live}) AND {+of_only_org}
+ON live.id = :changes.id AND NOT ({+may_change_live}) AND {+in_scope}
 UNION ALL
 SELECT :changes.id, gone.state, NULL
 FROM :changes::rows AS changes LEFT JOIN {ended} AS gone ON gone.id = :changes.id
@@ -53,12 +53,12 @@ WHERE :changes.id NOT IN (SELECT id FROM {live}) AND coalesce(NOT ({+may_change_
 -- all changes
 INSERT OR REPLACE INTO {reruns} (
     job_id, payload, priority, max_attempts, run_at, deadline, timeout_micros, actor_type, actor_id, request_id,
-    correlation_id, limit_key
+    correlation_id, traceparent, limit_key
 )
 SELECT
     live.id, :changes.payload, :changes.priority, :changes.max_attempts, {+due}, :changes.deadline,
     :changes.timeout_micros, :changes.actor_type, :changes.actor_id, :changes.request_id, :changes.correlation_id,
-    :changes.limit_key
+    :changes.traceparent, :changes.limit_key
 FROM {+held_changed}
 WHERE state = 'running';
 -- all changes
@@ -70,7 +70,7 @@ SET last_seen_at = :now, expires_at = CASE
 END
 FROM :changes::rows AS changes
 WHERE k.org_id = coalesce(:changes.org_id, '') AND k.project_id = coalesce(:changes.project_id, '')
-    AND k.key = :changes.key AND (:only_org IS NULL OR k.org_id = :only_org);
+    AND k.key = :changes.key AND {scope(k)};
 -- all changes
 UPDATE {live} AS live
 SET rerun_requested = CASE WHEN state = 'running' THEN 1 ELSE 0 END,
@@ -80,6 +80,11 @@ SET rerun_requested = CASE WHEN state = 'running' THEN 1 ELSE 0 END,
     deadline = CASE WHEN {+keeps_time} THEN deadline ELSE :changes.deadline END,
     state = CASE WHEN state = 'running' THEN state ELSE {+changed_state} END,
     limit_key = CASE WHEN state = 'running' THEN limit_key ELSE :changes.limit_key END,
+    actor_type = CASE WHEN state = 'running' THEN actor_type ELSE :changes.actor_type END,
+    actor_id = CASE WHEN state = 'running' THEN actor_id ELSE :changes.actor_id END,
+    request_id = CASE WHEN state = 'running' THEN request_id ELSE :changes.request_id END,
+    correlation_id = CASE WHEN state = 'running' THEN correlation_id ELSE :changes.correlation_id END,
+    traceparent = CASE WHEN state = 'running' THEN traceparent ELSE :changes.traceparent END,
     attempt = CASE WHEN {+starts_again} THEN 0 ELSE attempt END,
     waits = CASE WHEN {+starts_again} THEN 0 ELSE waits END,
     crashes = CASE WHEN {+starts_again} THEN 0 ELSE crashes END,
@@ -87,7 +92,7 @@ SET rerun_requested = CASE WHEN state = 'running' THEN 1 ELSE 0 END,
     max_attempts = CASE WHEN {+starts_again} THEN :changes.max_attempts ELSE max_attempts END,
     timeout_micros = CASE WHEN {+starts_again} THEN :changes.timeout_micros ELSE timeout_micros END
 FROM :changes::rows AS changes
-WHERE live.id = :changes.id AND {+may_change_live} AND {+of_only_org};
+WHERE live.id = :changes.id AND {+may_change_live} AND {+in_scope};
 -- all changes
 INSERT INTO {attempts} (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error, cost_micros)
 SELECT gone.id, lease, attempt, worker_id, started_at, ended_at, outcome, error, {+run_cost}
@@ -98,12 +103,13 @@ WHERE {+ended_running};
 INSERT INTO {live} ({+reset_columns})
 SELECT
     gone.id, org_id, project_id, job_type, queue, category, {+reset_state}, :changes.priority, {+due}, :changes.max_attempts, lease + 1, gone.key, subject, :changes.payload, cost_micros,
-    actor_type, actor_id, request_id, correlation_id, traceparent, parent_id, batch_id, tags, :changes.deadline,
+    :changes.actor_type, :changes.actor_id, :changes.request_id, :changes.correlation_id, :changes.traceparent,
+    parent_id, batch_id, tags, :changes.deadline,
     :changes.timeout_micros, created_at, abs(flow), :changes.limit_key, fair
 FROM {+ended_changed};
 -- all changes
 DELETE FROM {ended}
-WHERE id IN (SELECT :changes.id FROM :changes::rows AS changes) AND id IN (SELECT id FROM {live}) AND {+of_only_org}
+WHERE id IN (SELECT :changes.id FROM :changes::rows AS changes) AND id IN (SELECT id FROM {live}) AND {+in_scope}
 
 -- fragment: reset_state
 CASE WHEN {+due} > :now THEN 'scheduled' WHEN :changes.limit_key IS NULL THEN 'queued' ELSE 'blocked' END
@@ -139,7 +145,7 @@ RETURNING job_id
 
 -- fragment: the_key
 org_id = coalesce(nullif(:org_id, ''), :only_org, '') AND project_id = :project_id AND key = :key
-AND {+of_only_org}
+AND {+in_scope}
 
 -- name: lock_held_job
 SELECT job_id FROM {keys} WHERE {+the_key} AND job_id = :id
@@ -166,6 +172,8 @@ SET state = CASE
         ELSE 'blocked'
     END, run_at = rerun.run_at, limit_key = rerun.limit_key,
     payload = rerun.payload, priority = rerun.priority, max_attempts = rerun.max_attempts, deadline = rerun.deadline,
+    actor_type = rerun.actor_type, actor_id = rerun.actor_id, request_id = rerun.request_id,
+    correlation_id = rerun.correlation_id, traceparent = rerun.traceparent,
     timeout_micros = rerun.timeout_micros, attempt = 0, waits = 0, crashes = 0, error = NULL, progress = NULL,
     cancel_requested_at = NULL, rerun_requested = 0
 FROM :runs::rows AS runs, {reruns} AS rerun
@@ -178,8 +186,8 @@ SELECT
     CASE WHEN rerun.run_at > :now THEN 'scheduled' WHEN rerun.limit_key IS NULL THEN 'queued' ELSE 'blocked' END,
     rerun.priority,
     rerun.run_at, rerun.max_attempts,
-    lease + 1, gone.key, subject, rerun.payload, cost_micros, gone.actor_type, gone.actor_id, gone.request_id,
-    gone.correlation_id, traceparent, parent_id, batch_id, tags, rerun.deadline, rerun.timeout_micros, created_at,
+    lease + 1, gone.key, subject, rerun.payload, cost_micros, rerun.actor_type, rerun.actor_id, rerun.request_id,
+    rerun.correlation_id, rerun.traceparent, parent_id, batch_id, tags, rerun.deadline, rerun.timeout_micros, created_at,
     abs(flow), rerun.limit_key, fair
 FROM :runs::rows AS runs CROSS JOIN {ended} AS gone ON gone.id = :runs.id JOIN {reruns} AS rerun ON rerun.job_id = gone.id;
 -- all runs

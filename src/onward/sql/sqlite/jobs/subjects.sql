@@ -20,4 +20,4 @@ DELETE FROM {ended} WHERE {+deletable}
 RETURNING id
 
 -- fragment: deletable
-id IN (:ids::ids) AND state <> 'running' AND (:only_org IS NULL OR org_id = :only_org)
+id IN (:ids::ids) AND state <> 'running' AND {+in_scope}

@@ -12,7 +12,7 @@ WHERE EXISTS (
 
 -- name: admit_jobs
 -- In an ordered limit, jobs that have begun come first, then those due first, of any priority: the first of each
--- priority are compared.
+-- priority in use are compared, which is found with one probe.
 -- each rooms
 UPDATE {live} SET state = 'queued'
 WHERE id IN (
@@ -31,9 +31,29 @@ WHERE id IN (
             AND begun.state = 'blocked' AND begun.pending = 0
         UNION ALL
         SELECT first.id, first.run_at, 1
-        FROM json_each('[1,2,3,4,5,6,7,8,9,10]') AS level CROSS JOIN {live} AS first ON first.id IN (
+        FROM (
+            WITH RECURSIVE level (priority) AS (
+                SELECT (
+                    SELECT live.priority FROM {live} AS live
+                    WHERE live.limit_key = :lines.limit_key AND live.state = 'blocked' AND live.pending = 0
+                    ORDER BY live.priority
+                    LIMIT 1
+                )
+                UNION ALL
+                SELECT (
+                    SELECT live.priority FROM {live} AS live
+                    WHERE live.limit_key = :lines.limit_key AND live.state = 'blocked' AND live.pending = 0
+                        AND live.priority > level.priority
+                    ORDER BY live.priority
+                    LIMIT 1
+                )
+                FROM level
+                WHERE level.priority IS NOT NULL
+            )
+            SELECT priority FROM level
+        ) AS level CROSS JOIN {live} AS first ON first.id IN (
             SELECT live.id FROM {live} AS live
-            WHERE live.limit_key = :lines.limit_key AND live.priority = level.value AND live.state = 'blocked'
+            WHERE live.limit_key = :lines.limit_key AND live.priority = level.priority AND live.state = 'blocked'
                 AND live.pending = 0 AND live.lease = 0
             ORDER BY live.run_at, live.id
             LIMIT :lines.jobs

@@ -3,17 +3,17 @@ INSERT INTO {audit} ({+audit_columns})
 SELECT
     :now, CASE WHEN state = 'running' THEN 'job.cancel_requested' ELSE 'job.cancelled' END, id, job_type, org_id,
     project_id, :actor_type, :actor_id, request_id, correlation_id, attempt, lease, worker_id, :error
-FROM {live} WHERE id IN (:ids::ids) AND (cancel_requested_at IS NULL OR rerun_requested = 1) AND {+of_only_org};
+FROM {live} WHERE id IN (:ids::ids) AND (cancel_requested_at IS NULL OR rerun_requested = 1) AND {+in_scope};
 -- Also withdraws the further run that a reset has requested.
-DELETE FROM {reruns} WHERE job_id IN (SELECT id FROM {live} WHERE id IN (:ids::ids) AND {+of_only_org});
+DELETE FROM {reruns} WHERE job_id IN (SELECT id FROM {live} WHERE id IN (:ids::ids) AND {+in_scope});
 UPDATE {live} SET cancel_requested_at = coalesce(cancel_requested_at, :now), rerun_requested = 0
-WHERE id IN (:ids::ids) AND state = 'running' AND {+of_only_org}
+WHERE id IN (:ids::ids) AND state = 'running' AND {+in_scope}
 RETURNING id, 'running', 0, NULL;
 INSERT INTO {ended} ({carried}, {+end_columns})
 SELECT {carried}, 'cancelled', attempt, waits, crashes, :error, NULL, 'cancelled', :now
-FROM {live} WHERE id IN (:ids::ids) AND state <> 'running' AND {+of_only_org}
+FROM {live} WHERE id IN (:ids::ids) AND state <> 'running' AND {+in_scope}
 RETURNING id, 'cancelled', flow > 0, limit_key;
-DELETE FROM {live} WHERE id IN (:ids::ids) AND state <> 'running' AND {+of_only_org}
+DELETE FROM {live} WHERE id IN (:ids::ids) AND state <> 'running' AND {+in_scope}
 
 -- name: set_control
 -- A pause for the same reason is left as it is, with its actor and its time.

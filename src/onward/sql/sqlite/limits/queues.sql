@@ -46,27 +46,51 @@ SELECT json_group_array(json_array(id, org_id, priority, run_at)) FROM (
 {+unmarked_jobs}
 
 -- name: find_aged_fair_jobs
--- The first jobs of every priority of each org: which of them runs first depends on how long each has waited.
--- each levels
+-- The first jobs of every priority of each org: which of them runs first depends on how long each has waited. The
+-- priorities that an org uses are found with one probe each.
+-- each heads
 -- packed
 SELECT json_group_array(json_array(id, org_id, priority, run_at)) FROM (
-    SELECT id, org_id, priority, run_at FROM {live} AS live
-    WHERE {+fair_jobs} AND org_id IS :levels.org_id AND priority = :levels.priority AND {+type_not_paused}
-    ORDER BY run_at, id
-    LIMIT :levels.share
+    WITH RECURSIVE level (priority) AS (
+        SELECT (
+            SELECT priority FROM {live}
+            WHERE {+fair_jobs} AND org_id IS :heads.org_id
+            ORDER BY priority
+            LIMIT 1
+        )
+        UNION ALL
+        SELECT (
+            SELECT live.priority FROM {live} AS live
+            WHERE {+fair_jobs} AND org_id IS :heads.org_id AND live.priority > level.priority
+            ORDER BY live.priority
+            LIMIT 1
+        )
+        FROM level
+        WHERE level.priority IS NOT NULL
+    )
+    SELECT head.* FROM level CROSS JOIN {live} AS head ON head.id IN (
+        SELECT live.id FROM {live} AS live
+        WHERE {+fair_jobs} AND org_id IS :heads.org_id AND live.priority = level.priority AND {+type_not_paused}
+        ORDER BY live.run_at, live.id
+        LIMIT :heads.share
+    )
 );
 -- packed
 {+unmarked_jobs}
 
 -- name: find_aged_jobs
--- each ages
 -- packed
 SELECT json_group_array(json_array(id, org_id, priority, run_at)) FROM (
-    SELECT id, org_id, priority, run_at FROM {live}
-    WHERE queue = :queue AND state = 'queued' AND priority = :ages.priority AND {+type_not_paused}
-        AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
-    ORDER BY run_at, id
-    LIMIT :ages.share
+    WITH RECURSIVE level (priority) AS (
+        {+ready_levels}
+    )
+    SELECT head.* FROM level CROSS JOIN {live} AS head ON head.id IN (
+        SELECT live.id FROM {live} AS live
+        WHERE queue = :queue AND state = 'queued' AND live.priority = level.priority AND {+type_not_paused}
+            AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
+        ORDER BY live.run_at, live.id
+        LIMIT :share
+    )
 )
 
 -- fragment: unmarked_jobs
@@ -77,7 +101,7 @@ SELECT json_group_array(json_array(id, org_id, priority, run_at)) FROM (
 WHERE NOT live.fair AND {+type_not_paused}
 
 -- fragment: type_not_paused
-job_type NOT IN (:types::texts)
+job_type NOT IN (:types::texts) AND (:only::text IS NULL OR job_type IN (:only::texts))
 
 -- name: claim_picked_jobs
 -- As claim_jobs, for the jobs that the queue's policy has picked.

@@ -1,12 +1,12 @@
 -- name: add_artifact
 INSERT INTO {audit} (at, event, job_id, org_id, project_id, actor_type, actor_id, detail)
 SELECT :now, 'artifact.stored', :job_id, :org_id, :project_id, :actor_type, :actor_id, :detail
-WHERE :audited > 0 AND (:only_org IS NULL OR :org_id = :only_org);
+WHERE :audited > 0 AND {+given_in_scope};
 INSERT INTO {artifacts} ({+new_artifact})
 SELECT
     :id, :org_id, :project_id, :job_id, NULL, NULL, {+artifact_content}, :actor_type, :actor_id, :now,
     {+artifact_expiry}
-WHERE :only_org IS NULL OR :org_id = :only_org
+WHERE {+given_in_scope}
 RETURNING {+artifact_columns}
 
 -- name: add_job_artifact
@@ -22,7 +22,7 @@ SELECT
     :now, 'job.stale_result_rejected', :job_id, job_type, org_id, project_id, actor_type, actor_id, request_id,
     correlation_id, :attempt, :lease, NULL, :detail
 FROM (SELECT 1) LEFT JOIN {jobs} AS job ON job.id = :job_id
-WHERE {+of_only_org} AND NOT EXISTS (SELECT 1 FROM {live} AS live WHERE {+held_by_run});
+WHERE {+in_scope} AND NOT EXISTS (SELECT 1 FROM {live} AS live WHERE {+held_by_run});
 INSERT INTO {artifacts} ({+new_artifact})
 SELECT
     :id, org_id, project_id, live.id, lease, attempt, {+artifact_content}, actor_type, actor_id, :now,
@@ -32,7 +32,7 @@ RETURNING {+artifact_columns}
 
 -- fragment: held_by_run
 live.id = :job_id AND live.lease = :lease AND live.state = 'running'
-AND coalesce(live.org_id, '') = coalesce(:org_id, '') AND (:only_org IS NULL OR live.org_id = :only_org)
+AND coalesce(live.org_id, '') = coalesce(:org_id, '') AND {scope(live)}
 
 -- fragment: artifact_content
 :name, :content_type, :size, :sha256, :place, :data, :roles
@@ -45,8 +45,8 @@ INSERT INTO {audit} (at, event, job_id, org_id, project_id, actor_type, actor_id
 SELECT
     :now, 'artifact.deleted', job_id, org_id, project_id, :actor_type, :actor_id, attempt, lease,
     json_object({+artifact_detail}, 'reason', :reason)
-FROM {artifacts} WHERE id = :id AND {+of_only_org};
-DELETE FROM {artifacts} WHERE id = :id AND {+of_only_org}
+FROM {artifacts} WHERE id = :id AND {+in_scope};
+DELETE FROM {artifacts} WHERE id = :id AND {+in_scope}
 RETURNING {+artifact_columns}
 
 -- name: expire_artifacts

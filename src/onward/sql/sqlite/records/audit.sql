@@ -6,7 +6,7 @@ INSERT INTO {audit} ({+audit_columns}, action)
 SELECT
     :now, 'job.noted', id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id, attempt,
     lease, worker_id, :detail, :action
-FROM {live} WHERE id = :id AND lease = :lease AND state = 'running' AND {+of_only_org}
+FROM {live} WHERE id = :id AND lease = :lease AND state = 'running' AND {+in_scope}
 RETURNING seq;
 INSERT INTO {audit} (
     at, event, job_id, attempt, lease, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id
@@ -15,14 +15,14 @@ SELECT
     :now, 'job.stale_result_rejected', id, :attempt, :lease, job_type, org_id, project_id, actor_type, actor_id,
     request_id, correlation_id
 FROM (SELECT * FROM {live} WHERE id = :id AND lease <> :lease)
-WHERE {+of_only_org};
+WHERE {+in_scope};
 INSERT INTO {audit} (
     at, event, job_id, attempt, lease, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id
 )
 SELECT
     :now, 'job.stale_result_rejected', id, :attempt, :lease, job_type, org_id, project_id, actor_type, actor_id,
     request_id, correlation_id
-FROM {ended} WHERE id = :id AND {+of_only_org}
+FROM {ended} WHERE id = :id AND {+in_scope}
 
 -- name: lock_sealing
 -- SQLite has one writer at a time, so every row with a number is visible.

@@ -1,3 +1,11 @@
+-- fragment: in_ready_levels
+IN (
+    WITH RECURSIVE level (priority) AS (
+        {+ready_levels}
+    )
+    SELECT priority FROM level
+)
+
 -- fragment: error_class
 json_extract(error, '$.error_class')
 

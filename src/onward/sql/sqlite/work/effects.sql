@@ -5,11 +5,11 @@ SELECT
     :now, 'job.stale_result_rejected', id, job_type, org_id, project_id, actor_type, actor_id, request_id,
     correlation_id, :attempt, :lease, NULL, :detail
 FROM {jobs}
-WHERE id = :job_id AND {+of_only_org} AND NOT EXISTS (SELECT 1 FROM {live} AS live WHERE {+effect_held})
+WHERE id = :job_id AND {+in_scope} AND NOT EXISTS (SELECT 1 FROM {live} AS live WHERE {+effect_held})
 
 -- fragment: effect_held
 live.id = :job_id AND live.lease = :lease AND live.state = 'running'
-AND (:only_org IS NULL OR live.org_id = :only_org)
+AND {scope(live)}
 
 -- name: begin_effect
 {+effect_refused};
@@ -34,8 +34,8 @@ SELECT
     :now, 'effect.reset', job.id, job_type, job.org_id, project_id, :actor_type, :actor_id, request_id, correlation_id,
     effect.attempt, effect.lease, NULL, :detail
 FROM {effects} AS effect JOIN {jobs} AS job ON job.id = effect.job_id
-WHERE effect.job_id = :job_id AND effect.name = :name AND (:only_org IS NULL OR job.org_id = :only_org);
+WHERE effect.job_id = :job_id AND effect.name = :name AND {scope(job)};
 UPDATE {effects}
 SET state = 'reset', generation = generation + 1, result = NULL, begun_at = NULL, done_at = NULL
-WHERE job_id = :job_id AND name = :name AND {+job_of_only_org}
+WHERE job_id = :job_id AND name = :name AND {+job_in_scope}
 RETURNING {+effect_columns}

@@ -73,7 +73,8 @@ WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL
 DELETE FROM {claimed} WHERE job_id IS NOT NULL
 
 -- name: claim_unpaused_jobs
--- As claim_jobs, but reads past paused jobs, so it is used only when something is paused.
+-- As claim_jobs, but reads past paused jobs and those of other types than `only`, so it is used only when something is
+-- paused, or for some types.
 -- when audited >= 2
 INSERT INTO {audit} ({+audit_columns})
 SELECT
@@ -81,6 +82,7 @@ SELECT
     attempt + 1, lease + 1, :worker, NULL
 FROM {live}
 WHERE queue = :queue AND state = 'queued' AND job_type NOT IN (:types::texts)
+    AND (:only IS NULL OR job_type IN (:only::texts))
     AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
     AND EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now)
 ORDER BY priority, run_at, id
@@ -113,6 +115,7 @@ WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL
 -- when audited < 2
 INSERT INTO {claimed} (job_id) SELECT id FROM {live}
 WHERE queue = :queue AND state = 'queued' AND job_type NOT IN (:types::texts)
+    AND (:only IS NULL OR job_type IN (:only::texts))
     AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
     AND EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now)
 ORDER BY priority, run_at, id
@@ -139,7 +142,15 @@ DELETE FROM {claimed} WHERE job_id IS NOT NULL
 -- name: finish_jobs
 -- The audit comes first and shows which leases were lost; only exceptions are returned. A job whose lease was lost is
 -- looked up wherever it is now, and only then, because null equals nothing (`other`, `past`). Below the full audit only
--- lost leases are audited, and the set itself shows which of their jobs have another end that is written.
+-- lost leases are audited, and the set itself shows which of their jobs have another end that is written. Attempts at
+-- which jobs die (`failed`) precede the deaths.
+-- when audited >= 2
+-- all failed
+INSERT INTO {audit} ({+audit_columns}, action)
+SELECT
+    :now, 'job.failed', live.id, job_type, org_id, project_id, actor_type, actor_id, request_id, correlation_id,
+    :failed.attempt, live.lease, worker_id, :failed.detail, :failed.action
+FROM :failed::rows AS failed CROSS JOIN {live} AS live ON live.id = :failed.id AND live.lease = :failed.lease;
 -- when audited >= 1
 -- all ended
 INSERT INTO {audit} ({+audit_columns}, action)
@@ -193,8 +204,8 @@ WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowi
 -- all ended
 INSERT INTO {ended} ({carried}, {+end_columns})
 SELECT
-    {carried live}, :ended.state, :ended.attempt, :ended.waits, :ended.crashes, coalesce(:ended.error, live.error),
-    :ended.result, :ended.outcome, :now
+    {carried live}, :ended.state, :ended.attempt, :ended.waits, :ended.crashes,
+    CASE WHEN :ended.state <> 'succeeded' THEN coalesce(:ended.error, live.error) END, :ended.result, :ended.outcome, :now
 FROM :ended::rows AS ended CROSS JOIN {live} AS live ON live.id = :ended.id AND live.lease = :ended.lease;
 -- all ended
 -- packed
@@ -275,10 +286,11 @@ SELECT
     :returned.cost
 FROM :returned::rows AS returned CROSS JOIN {live} AS live ON live.id = :returned.id AND live.lease = :returned.lease
 WHERE live.cancel_requested_at IS NULL;
--- The lease is raised when a job is released, too: else its last holder could still finish it.
+-- The lease is raised when a job is released, too: else its last holder could still finish it. No job waits beyond its
+-- deadline: it is due then, to die.
 -- all returned
 UPDATE {live} AS live
-SET state = CASE WHEN :returned.delay > 0 THEN :returned.state ELSE 'queued' END, run_at = :now + :returned.delay,
+SET state = CASE WHEN :returned.delay > 0 THEN :returned.state ELSE 'queued' END, run_at = min(:now + :returned.delay, coalesce(live.deadline, :now + :returned.delay)),
     attempt = :returned.attempt, lease = live.lease + 1, waits = :returned.waits, crashes = :returned.crashes,
     error = coalesce(:returned.error, live.error), progress = NULL
 FROM :returned::rows AS returned
@@ -351,7 +363,8 @@ WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowi
 -- all ended
 INSERT INTO {ended} ({carried}, {+end_columns})
 SELECT
-    {carried live}, :state, :attempt, :waits, :crashes, coalesce(:error, live.error), :result, :outcome, :now
+    {carried live}, :state, :attempt, :waits, :crashes,
+    CASE WHEN :state <> 'succeeded' THEN coalesce(:error, live.error) END, :result, :outcome, :now
 FROM :ended::rows AS ended CROSS JOIN {live} AS live ON live.id = :ended.id AND live.lease = :lease;
 -- all ended
 -- packed

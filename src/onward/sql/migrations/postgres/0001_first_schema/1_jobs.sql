@@ -18,7 +18,7 @@ CREATE TABLE {live} (
     queue text COLLATE "C" NOT NULL,
     category text NOT NULL,
     state text NOT NULL CHECK (state IN ('scheduled', 'queued', 'running', 'blocked')),
-    priority smallint NOT NULL CHECK (priority BETWEEN 1 AND 10),
+    priority smallint NOT NULL CHECK (priority BETWEEN -1000 AND 1000),
     run_at timestamptz NOT NULL,
     attempt integer NOT NULL DEFAULT 0,
     max_attempts integer NOT NULL,
@@ -231,5 +231,6 @@ CREATE TABLE {reruns} (
     actor_id text,
     request_id text,
     correlation_id text,
+    traceparent text,
     limit_key text COLLATE "C"
 );

@@ -26,6 +26,7 @@ CREATE INDEX ended_children ON {ended} (parent_id) WHERE parent_id IS NOT NULL;
 CREATE TABLE {batches} (
     id uuid PRIMARY KEY,
     org_id text COLLATE "C",
+    project_id text COLLATE "C",
     name text,
     created_at timestamptz NOT NULL,
     closed_at timestamptz,
@@ -47,10 +48,11 @@ CREATE INDEX ended_batch ON {ended} (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE INDEX ended_uncounted ON {ended} (batch_id) WHERE flow > 0 AND batch_id IS NOT NULL;
 
 -- Signals that were sent. Each is kept for a while, so that a job that begins to wait later sees it, too. '' stands
--- for no org and no key. A row is `fresh` until the jobs that wait for it were looked up.
+-- for no org, no project and no key; a signal without a project is for all projects of its org. A row is `fresh` until the jobs that wait for it were looked up.
 CREATE TABLE {signals} (
     id uuid PRIMARY KEY,
     org_id text COLLATE "C" NOT NULL,
+    project_id text COLLATE "C" NOT NULL,
     event text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,
     payload jsonb,
@@ -72,6 +74,7 @@ CREATE TABLE {awaited} (
     job_id uuid PRIMARY KEY,
     lease bigint NOT NULL,
     org_id text COLLATE "C" NOT NULL,
+    project_id text COLLATE "C" NOT NULL,
     event text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,
     until timestamptz NOT NULL,

@@ -27,7 +27,7 @@ WHERE state = 'dead';
 -- that does not know how large a group is reads and sorts all of it. Under row-level security no index on an expression
 -- is used, since its operators might leak what a policy hides. There the newest `most` dead jobs are read once and
 -- counted, and a group that has none of those jobs is not found.
-CREATE FUNCTION {prefix}dead_groups(low text, high text, only_org text, asked_org text, most bigint)
+CREATE FUNCTION {prefix}dead_groups(low text, high text, only_org text, only_project text, asked_org text, most bigint)
 RETURNS TABLE (fingerprint text, id uuid, counted text)
 LANGUAGE plpgsql STABLE ROWS 100
 SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_material = off
@@ -47,7 +47,8 @@ BEGIN
                 (coalesce(gone.error ->> 'fingerprint', 'unknown') COLLATE "C") AS kind
             FROM {ended} AS gone
             WHERE gone.state = 'dead'
-                AND (only_org IS NULL OR gone.org_id = only_org) AND (asked_org IS NULL OR gone.org_id = asked_org)
+                AND (only_org IS NULL OR gone.org_id = only_org)
+                AND (only_project IS NULL OR gone.project_id = only_project) AND (asked_org IS NULL OR gone.org_id = asked_org)
                 AND NOT EXISTS (
                     SELECT FROM {dead_letters} AS letter
                     WHERE letter.job_id = ANY (ARRAY[gone.id]) AND letter.lease = gone.lease
@@ -68,7 +69,8 @@ BEGIN
         EXIT WHEN NOT FOUND;
         SELECT gone.id INTO id FROM {ended} AS gone
         WHERE gone.state = 'dead' AND (coalesce(gone.error ->> 'fingerprint', 'unknown') COLLATE "C") = fingerprint
-            AND (only_org IS NULL OR gone.org_id = only_org) AND (asked_org IS NULL OR gone.org_id = asked_org)
+            AND (only_org IS NULL OR gone.org_id = only_org)
+                AND (only_project IS NULL OR gone.project_id = only_project) AND (asked_org IS NULL OR gone.org_id = asked_org)
             AND NOT EXISTS (
                 SELECT FROM {dead_letters} AS letter
                 WHERE letter.job_id = ANY (ARRAY[gone.id]) AND letter.lease = gone.lease
@@ -84,7 +86,7 @@ END
 $$;
 
 -- Counts a group by its newest jobs, up to a cap: [count, first, last, orgs].
-CREATE FUNCTION {prefix}count_dead_group(kind text, only_org text, asked_org text, cap bigint) RETURNS text
+CREATE FUNCTION {prefix}count_dead_group(kind text, only_org text, only_project text, asked_org text, cap bigint) RETURNS text
 LANGUAGE plpgsql STABLE
 SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_material = off
 AS $$
@@ -97,7 +99,8 @@ BEGIN
         FROM (
             SELECT gone.ended_at, gone.org_id FROM {ended} AS gone
             WHERE gone.state = 'dead' AND (coalesce(gone.error ->> 'fingerprint', 'unknown') COLLATE "C") = kind
-                AND (only_org IS NULL OR gone.org_id = only_org) AND (asked_org IS NULL OR gone.org_id = asked_org)
+                AND (only_org IS NULL OR gone.org_id = only_org)
+                AND (only_project IS NULL OR gone.project_id = only_project) AND (asked_org IS NULL OR gone.org_id = asked_org)
                 AND NOT EXISTS (
                     SELECT FROM {dead_letters} AS letter
                     WHERE letter.job_id = ANY (ARRAY[gone.id]) AND letter.lease = gone.lease
@@ -117,6 +120,7 @@ CREATE TABLE {breakers} (
     version bigint NOT NULL,
     state text NOT NULL CHECK (state IN ('closed', 'open')),
     failures integer NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    failed_jobs text NOT NULL DEFAULT '',
     counted_from timestamptz CHECK (counted_from BETWEEN '1970-01-01Z' AND '9999-12-31 23:59:59.999999Z'),
     opened_at timestamptz CHECK (opened_at BETWEEN '1970-01-01Z' AND '9999-12-31 23:59:59.999999Z'),
     until timestamptz CHECK (until BETWEEN '1970-01-01Z' AND '9999-12-31 23:59:59.999999Z'),

@@ -11,7 +11,7 @@ CREATE TABLE {live} (
     queue TEXT NOT NULL,
     category TEXT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('scheduled', 'queued', 'running', 'blocked')),
-    priority INTEGER NOT NULL CHECK (priority BETWEEN 1 AND 10),
+    priority INTEGER NOT NULL CHECK (priority BETWEEN -1000 AND 1000),
     run_at INTEGER NOT NULL,
     attempt INTEGER NOT NULL DEFAULT 0,
     max_attempts INTEGER NOT NULL,
@@ -153,5 +153,6 @@ CREATE TABLE {reruns} (
     actor_id TEXT,
     request_id TEXT,
     correlation_id TEXT,
+    traceparent TEXT,
     limit_key TEXT
 ) WITHOUT ROWID;

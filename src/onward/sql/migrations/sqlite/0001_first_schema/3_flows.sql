@@ -26,6 +26,7 @@ CREATE INDEX {prefix}ended_children ON {ended} (parent_id) WHERE parent_id IS NO
 CREATE TABLE {batches} (
     id TEXT PRIMARY KEY NOT NULL,
     org_id TEXT,
+    project_id TEXT,
     name TEXT,
     created_at INTEGER NOT NULL,
     closed_at INTEGER,
@@ -47,10 +48,11 @@ CREATE INDEX {prefix}ended_batch ON {ended} (batch_id, id) WHERE batch_id IS NOT
 CREATE INDEX {prefix}ended_uncounted ON {ended} (batch_id) WHERE flow > 0 AND batch_id IS NOT NULL;
 
 -- Signals that were sent. Each is kept for a while, so that a job that begins to wait later sees it, too. '' stands
--- for no org and no key. A row is `fresh` until the jobs that wait for it were looked up.
+-- for no org, no project and no key; a signal without a project is for all projects of its org. A row is `fresh` until the jobs that wait for it were looked up.
 CREATE TABLE {signals} (
     id TEXT PRIMARY KEY,
     org_id TEXT NOT NULL,
+    project_id TEXT NOT NULL,
     event TEXT NOT NULL,
     key TEXT NOT NULL,
     payload TEXT,
@@ -71,6 +73,7 @@ CREATE TABLE {awaited} (
     job_id TEXT PRIMARY KEY,
     lease INTEGER NOT NULL,
     org_id TEXT NOT NULL,
+    project_id TEXT NOT NULL,
     event TEXT NOT NULL,
     key TEXT NOT NULL,
     until INTEGER NOT NULL,

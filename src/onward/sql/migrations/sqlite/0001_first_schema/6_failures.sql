@@ -31,6 +31,7 @@ CREATE TABLE {breakers} (
     version INTEGER NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('closed', 'open')),
     failures INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    failed_jobs TEXT NOT NULL DEFAULT '',
     counted_from INTEGER CHECK (counted_from BETWEEN 0 AND 253402300799999999),
     opened_at INTEGER CHECK (opened_at BETWEEN 0 AND 253402300799999999),
     until INTEGER CHECK (until BETWEEN 0 AND 253402300799999999),
