@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from onward import InvalidSetting, Onward
+from onward import InvalidJob, InvalidSetting, Onward
 from onward.errors import InvalidArguments
 from tests.apps import fresh_app
 from tests.worker.waiting import drain
@@ -78,6 +78,15 @@ async def test_the_signature_is_checked_where_the_module_is_imported_and_before_
         charge.enqueue(ordr=1)
     assert charge.enqueue(4).refresh().payload == {"order": 4}
     await app.aclose()
+
+
+def test_its_key_is_made_with_the_defaults_once_the_module_is_imported(app, billing):
+    charge = app.job(f"{billing}:charge", key="charge_{order}_{currency}")
+    with pytest.raises(InvalidJob, match="field 'currency'"):
+        charge.build(order=1)
+    assert charge.build(order=1, currency="EUR").key == "charge_1_EUR"
+    __import__(billing)
+    assert charge.build(order=1).key == "charge_1_EUR"
 
 
 def test_a_handler_of_an_imported_module_is_checked_at_its_definition(app, billing):

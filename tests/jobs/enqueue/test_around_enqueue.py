@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from onward import InvalidJob, InvalidSetting, NewJob, Onward
+from onward import InvalidJob, InvalidSetting, NewJob, NotAllowed, Onward
+from onward.errors import InvalidArguments
 from onward.results import Enqueued
 from tests.worker.waiting import drain
 
@@ -116,6 +117,44 @@ def test_what_it_made_of_a_job_is_checked_like_any_job(app, note):
 
     with pytest.raises(InvalidJob, match="tag"):
         note.enqueue()
+    assert app.client.jobs.list().items == []
+
+
+def test_arguments_that_it_changed_are_checked_like_those_of_a_caller(app, note):
+    @app.around_enqueue
+    def spoil(new: NewJob) -> Steps:
+        yield replace(new, payload={"txt": "a"})
+
+    for enqueue in (note.enqueue, lambda: app.client.enqueue(NewJob(job_type="note"))):
+        with pytest.raises(InvalidArguments, match='Did you mean "text"'):
+            enqueue()
+    with pytest.raises(InvalidArguments, match='Did you mean "text"'):
+        app.enqueue_many([note.build("a")])
+    assert app.client.jobs.list().items == []
+
+
+def test_a_job_whose_type_it_changed_is_filled_in_by_the_new_type(app, note):
+    @app.job(queue="q:letters", key="letter_{text}")
+    def letter(text: str = "dear") -> None: ...
+
+    @app.around_enqueue
+    def as_letter(new: NewJob) -> Steps:
+        yield replace(new, job_type="letter")
+
+    made = [note.enqueue(), app.enqueue_many([note.build("a")])[0]]
+    found = [one.refresh() for one in made]
+    assert [(one.job_type, one.queue, one.key) for one in found] == [
+        ("letter", "q:letters", "letter_dear"), ("letter", "q:letters", "letter_a"),
+    ]  # fmt: skip
+
+
+def test_a_client_of_one_org_is_confined_also_in_what_it_made_of_a_job(app, note):
+    @app.around_enqueue
+    def elsewhere(new: NewJob) -> Steps:
+        yield replace(new, org_id="other")
+
+    with pytest.raises(NotAllowed):
+        app.client.for_org("acme").enqueue(NewJob(job_type="note"))
     assert app.client.jobs.list().items == []
 
 
