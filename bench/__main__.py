@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from bench import audits, bursts, callers, claims, drains, enqueues, growth, latencies, memory, rests
+from bench import audits, bursts, callers, claims, drains, enqueues, growth, latencies, memory, reads, rests
 from bench.measuring import Measure, met
 from bench.servers import used_server
 from bench.sizes import FULL, SMALL, Sizes
@@ -38,6 +38,8 @@ MEASURES: list[Callable[[str, Sizes], Iterator[Measure]]] = [
     bursts.postgres,
     growth.postgres,
     memory.postgres,
+    reads.postgres,
+    reads.sqlite,
 ]
 
 

@@ -18,6 +18,8 @@ class Sizes:
     churned: int
     burst: int
     remembered: int
+    listed: int
+    waiting: int
 
 
 SMALL = Sizes(
@@ -30,6 +32,8 @@ SMALL = Sizes(
     churned=60_000,
     burst=50_000,
     remembered=40_000,
+    listed=400_000,
+    waiting=100_000,
 )
 FULL = Sizes(
     drained=100_000,
@@ -41,4 +45,6 @@ FULL = Sizes(
     churned=1_000_000,
     burst=200_000,
     remembered=1_000_000,
+    listed=2_000_000,
+    waiting=100_000,
 )

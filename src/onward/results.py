@@ -14,6 +14,7 @@ from onward.core.jobs.history import Attempt, Cancellation, Dropped, Event
 from onward.core.jobs.job import Enqueued, Job
 from onward.core.jobs.job_types import KnownJobType
 from onward.core.jobs.ledger import Key
+from onward.core.jobs.stats import Durations, Failure, QueueLag, StateCounts
 from onward.core.limits.limit_use import LimitSeen
 from onward.core.limits.pause import Controls, Gate, Pause, TypeSkip
 from onward.core.limits.queue_policy import Queue, QueuePolicy
@@ -65,11 +66,13 @@ __all__ = [
     "DeadLetter",
     "Dropped",
     "Due",
+    "Durations",
     "Effect",
     "Enqueued",
     "EnqueuedBatch",
     "ErrorRecord",
     "Event",
+    "Failure",
     "Fault",
     "Finding",
     "FixPreview",
@@ -98,6 +101,7 @@ __all__ = [
     "Promoted",
     "PruneRound",
     "Queue",
+    "QueueLag",
     "QueuePolicy",
     "QueuePosition",
     "ReadyQueues",
@@ -108,6 +112,7 @@ __all__ = [
     "Sent",
     "Signal",
     "SizeReport",
+    "StateCounts",
     "Swept",
     "Tick",
     "Transaction",

@@ -12,7 +12,7 @@ import pytest
 from onward import Context, JobFilter, JobState, LeaseLost, NewJob, Onward
 from onward.connections import run
 from onward.errors import TransactionOpen
-from onward.operations.jobs import inspect
+from onward.operations.jobs import inspect, listing
 from onward.results import Job
 from onward.worker.attempts.attempt import Running
 from tests.connections.conftest import Observer
@@ -131,5 +131,5 @@ def completed(run: Running) -> bool:
 
 
 def _listed():
-    page = yield from inspect.list_jobs(JobFilter(), limit=50)
+    page = yield from listing.list_jobs(JobFilter(), limit=50)
     return page.items

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from onward.sql.catalogue import (
     catalogue,
     expand,
     formed,
+    parse,
     sources,
 )
 from tests.sql.sql_runs import RUNS, SETS, statements_of
@@ -41,15 +43,33 @@ OF_EVERY_CLIENT: dict[str, str | int | None] = {"only_org": None, "only_project"
 
 
 def names_in_sources() -> set[str]:
-    """Every name that is written in a `Statement("…")`."""
-    return {
-        call.args[0].value
-        for folder in ("operations", "connections", "stores")
-        for path in (SOURCE / folder).rglob("*.py")
-        for call in ast.walk(ast.parse(path.read_text()))
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Statement"
-        if isinstance(call.args[0], ast.Constant) and isinstance(call.args[0].value, str)
+    """Every name that is written in a `Statement("…")`, or that fits a `Statement(f"…")`."""
+    return names_in_full() | {
+        name
+        for call in statements()
+        if isinstance(call.args[0], ast.JoinedStr)
+        for name in sources("sqlite")
+        if re.fullmatch(
+            "".join(
+                re.escape(str(p.value)) if isinstance(p, ast.Constant) else r"\w+"
+                for p in call.args[0].values
+            ),
+            name,
+        )
     }
+
+
+def names_in_full() -> set[str]:
+    found = [call.args[0] for call in statements()]
+    return {name.value for name in found if isinstance(name, ast.Constant) and isinstance(name.value, str)}
+
+
+def statements() -> Iterator[ast.Call]:
+    for folder in ("operations", "connections", "stores"):
+        for path in (SOURCE / folder).rglob("*.py"):
+            for call in ast.walk(ast.parse(path.read_text())):
+                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Statement":
+                    yield call
 
 
 def queries(database: Database, style: Style, prefix: str) -> list[Query]:
@@ -278,6 +298,13 @@ def test_the_brackets_of_every_block_are_balanced(database):
 def test_a_fragment_is_included_where_it_is_used_and_no_statement_by_itself(database):
     folders = [SOURCE.joinpath("sql", name) for name in ("portable", database)]
     text = "".join(file.read_text() for folder in folders for file in sorted(folder.rglob("*.sql")))
-    fragments = set(re.findall(r"^-- fragment: (\w+)$", text, re.MULTILINE))
-    assert fragments == set(re.findall(r"\{\+(\w+)\}", text))
+    blocks = parse(text)
+    fragments = set(parse(re.sub(r"^-- name: .*$", "", text, flags=re.MULTILINE)))
+    assert fragments == {used for body in blocks.values() for used in re.findall(r"\{\+(\w+)\}", body)}
     assert not fragments & set(sources(database))
+
+
+def test_a_block_with_words_to_choose_from_is_a_statement_for_each():
+    found = parse("-- name: list_<newest|oldest>_of_<a|b>\nSELECT <2> ORDER BY {+<1>}\n")
+    assert len(found) == 4
+    assert found["list_oldest_of_a"] == "SELECT a ORDER BY {+oldest}"

@@ -6,7 +6,7 @@ first two must be answered alike, the third otherwise; and of the other org's ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, get_type_hints
@@ -32,6 +32,7 @@ from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
 from tests.stores.postgres.postgres_schema import clean_schema
 from tests.tenancy.plain_role import plain_role
+from tests.tenancy.work_questions import WORK_QUESTIONS, Call
 from tests.tenancy.world import (
     LATER,
     NOBODY,
@@ -43,11 +44,8 @@ from tests.tenancy.world import (
     begun,
     group_of,
     inhabited,
-    reported,
     running_job,
 )
-
-Call = Callable[[Any, Owner], object]
 
 WHY = {"reason": "why"}
 PATCH = Edit(patch={"n": 1})
@@ -112,10 +110,10 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     "dead.discard": [lambda c, o: c.dead.discard([o.discardable], **WHY)],
     "dead.fix": [lambda c, o: c.dead.fix(o.fixable, PATCH, **WHY).reason],
     "dead.discard_where": [
-        lambda c, o: c.dead.discard_where(DeadFilter(subject=f"to discard of {o.org_id}"), **WHY)
+        lambda c, o: c.dead.discard_where(DeadFilter(subject=f"to discard of {o.org_id}"), **WHY),
     ],
     "dead.fix_where": [
-        lambda c, o: c.dead.fix_where(DeadFilter(subject=f"to fix of {o.org_id}"), PATCH, **WHY)
+        lambda c, o: c.dead.fix_where(DeadFilter(subject=f"to fix of {o.org_id}"), PATCH, **WHY),
     ],
     "dead.groups": [
         lambda c, o: c.dead.groups(DeadFilter(org_id=o.org_id)),
@@ -123,7 +121,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     ],
     "dead.preview": [lambda c, o: c.dead.preview(o.dead, PATCH)],
     "dead.preview_where": [
-        lambda c, o: c.dead.preview_where(DeadFilter(job_type=f"type of {o.org_id}"), PATCH)
+        lambda c, o: c.dead.preview_where(DeadFilter(job_type=f"type of {o.org_id}"), PATCH),
     ],
     "dead.replay_where": [
         lambda c, o: c.dead.replay_where(DeadFilter(subject=f"to replay of {o.org_id}"), **WHY),
@@ -159,6 +157,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     ],
     "worker.parents": [lambda c, o: c.worker.parents(running_job(c, o).id)],
     "worker.note": [lambda c, o: c.worker.note(running_job(c, o).held_lease, "noted") > 0],
+    **WORK_QUESTIONS,
     "worker.artifacts.add": [
         lambda c, o: c.worker.artifacts.add(running_job(c, o), "file", text="new").size,
     ],
@@ -190,6 +189,10 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
 ABOUT_ALL: dict[str, Call] = {
     "gate.status": lambda c, _: c.gate.status(),
     "jobs.count": lambda c, _: c.jobs.count(),
+    "stats.counts": lambda c, _: c.stats.counts(),
+    "stats.durations": lambda c, _: c.stats.durations(),
+    "stats.failures": lambda c, _: c.stats.failures(limit=200),
+    "stats.lags": lambda c, _: c.stats.lags(),
     "jobs.list": lambda c, _: c.jobs.list(limit=1000),
     "batches.list": lambda c, _: c.batches.list(limit=1000),
     "dead.groups": lambda c, _: c.dead.groups(),
@@ -223,11 +226,7 @@ REFUSED: dict[str, Call] = {
     "alerts.unmute": lambda c, _: c.alerts.unmute("0123456789ab"),
     "worker.abdicate": lambda c, _: c.worker.abdicate(WORKER),
     "worker.due": lambda c, _: c.worker.due(Known({"t"})),
-    "worker.claim": lambda c, o: c.worker.claim(f"queue of {o.org_id}", worker_id=WORKER),
     "gate.close": lambda c, _: c.gate.close(**WHY),
-    "worker.extend": lambda c, _: c.worker.extend(WORKER, []),
-    "worker.finish": lambda c, o: c.worker.finish([running_job(c, o).end_with(Succeeded())]),
-    "worker.store_progress": lambda c, o: c.worker.store_progress([reported(c, o)]),
     "worker.held": lambda c, _: c.worker.held(WORKER),
     "worker.lead": lambda c, _: c.worker.lead("something", WORKER),
     "worker.ready_queues": lambda c, _: c.worker.ready_queues(),
@@ -246,15 +245,13 @@ REFUSED: dict[str, Call] = {
     "plan": lambda c, _: c.plan(),
     "worker.promote": lambda c, _: c.at(LATER).worker.promote(),
     "protect_orgs": lambda c, _: c.protect_orgs(enable=False),
-    "worker.register": lambda c, o: c.worker.register(f"worker of {o.org_id}"),
-    "worker.release": lambda c, o: c.worker.release([running_job(c, o).held_lease]),
     "worker.rescue": lambda c, _: c.at(NOW + timedelta(days=2000)).worker.rescue(),
     "worker.rescue_worker": lambda c, _: c.worker.rescue_worker(WORKER),
-    "worker.retire": lambda c, _: c.worker.retire(WORKER),
     "worker.follow_up": lambda c, _: c.worker.follow_up(),
     "worker.sweep": lambda c, _: c.at(NOW + timedelta(days=2000)).worker.sweep(WORKER),
     "worker.instructions": lambda c, _: c.worker.instructions(WORKER),
     "worker.check_declared": lambda c, _: c.worker.check_declared(WORKER, DeclaredTypes("shop", {})),
+    "worker.type_unknown_for": lambda c, o: c.worker.type_unknown_for("t", org_id=o.org_id),
     "worker.write": lambda c, o: c.worker.write([POLICIES.end_of(running_job(c, o), Succeeded(), 0.5)]),
     "audit.prune": lambda c, _: c.audit.prune(before=NOW - timedelta(days=1)),
     "audit.seal": lambda c, _: c.audit.seal(),
@@ -311,7 +308,7 @@ REFUSED: dict[str, Call] = {
 }
 
 # Shown by tests of their own.
-ELSEWHERE = {"within"}
+ELSEWHERE = {"within", "worker.claim", "worker.register"}
 
 # What a client is made of, which is no operation.
 PARTS = {"bound", "org_id", "policies", "store"}

@@ -12,7 +12,7 @@ from psycopg import errors, sql
 
 from onward import AsyncClient, Client, JobFilter, JobNotFound, NewJob, Onward
 from onward.errors import InvalidSetting, NotAllowed
-from onward.operations.jobs import inspect
+from onward.operations.jobs import listing
 from onward.operations.statement import with_params
 from onward.stores import open_async_store, open_store
 from onward.stores.postgres.postgres_store import AsyncPostgresStore
@@ -100,7 +100,7 @@ def test_a_session_of_one_org_changes_nothing_of_another_in_any_table(postgres_u
                     done = session.execute((change if verb == "UPDATE" else f"DELETE FROM {table}").encode())
                     reached |= {table.removeprefix(store.prefix)} if done.rowcount else set()
         own = {"attempts", "live", "ended", "keys", "controls", "usage", "budgets", "artifacts"}
-        own |= {"dead_letters", "effects", "batches", "signals", "awaited"}
+        own |= {"dead_letters", "effects", "batches", "signals", "awaited", "workers"}
         assert reached - {name for name in reached if name.startswith("ended_")} == own, (
             "its own, and no more"
         )
@@ -159,7 +159,8 @@ def test_where_a_statement_forgot_its_org_the_policy_still_holds(world, applicat
     # The same operation with `:only_org` unset: what a mistake in this code would be.
     def forgetful():
         return with_params(
-            inspect.list_jobs(JobFilter(), limit=1000), {"only_org": None, "only_project": None, "audited": 2}
+            listing.list_jobs(JobFilter(), limit=1000),
+            {"only_org": None, "only_project": None, "audited": 2},
         )
 
     orgs = {job.org_id for job in application.run(forgetful, org_id=B.org_id)}

@@ -17,6 +17,7 @@ from onward.clients.flows.signals import AsyncSignals
 from onward.clients.jobs.enqueuing import AsyncEnqueuing
 from onward.clients.jobs.jobs import AsyncJobs
 from onward.clients.jobs.keys import AsyncKeys
+from onward.clients.jobs.stats import AsyncStats
 from onward.clients.limits.gate import AsyncGate, AsyncJobTypes, AsyncOrgs
 from onward.clients.limits.limits import AsyncLimits
 from onward.clients.limits.queues import AsyncQueues
@@ -235,6 +236,11 @@ class AsyncClient:
     def signals(self) -> AsyncSignals:
         """The signals: send them, and see which jobs wait for them."""
         return AsyncSignals(self._binding)
+
+    @property
+    def stats(self) -> AsyncStats:
+        """The stats: figures about jobs, for monitors and dashboards."""
+        return AsyncStats(self._binding)
 
     @property
     def usage(self) -> AsyncUsage:

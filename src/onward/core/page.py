@@ -9,6 +9,7 @@ from __future__ import annotations
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar, overload
 
 import msgspec
@@ -35,11 +36,15 @@ _INTEGERS = range(-(1 << 63), 1 << 63)
 class Page(msgspec.Struct, Generic[T], frozen=True):
     """A part of a listing, and the cursor of the next part, which is None on the last page.
 
-    It can be read like a sequence: `for item in page`, `len(page)`, `page[0]`.
+    It can be read like a sequence: `for item in page`, `len(page)`, `page[0]`. A listing with conditions that
+    no index serves looks only at a bounded number of items for each page. If it stopped because of that,
+    `searched_to` is the time up to which it has looked; the page may then have few items, or none, and the
+    next page looks on from there.
     """
 
     items: Sequence[T]
     next_cursor: Cursor | None = None
+    searched_to: datetime | None = None
 
     def __iter__(self) -> Iterator[T]:
         """Iterate over the items of this page."""

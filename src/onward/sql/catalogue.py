@@ -2,8 +2,9 @@
 
 A name in `portable/` serves both databases unless the database's own folder overrides it. `:name::type` is
 a parameter, `{name}` a table, `{+name}` a fragment; `TYPES` and `MACROS` are the whole difference in
-dialect. Every statement may also use `:only_org::text` and `:only_project::text`, to which its client is
-confined (null: to none), and `:audited::int`, the level of the audit (0 off, 1 ends, 2 full).
+dialect. A block named `list_<newest|oldest>` is two statements; `<1>` in its text is the chosen word. Every
+statement may also use `:only_org::text` and `:only_project::text`, to which its client is confined (null: to
+none), and `:audited::int`, the level of the audit (0 off, 1 ends, 2 full).
 
 On PostgreSQL a name is one statement: one round trip, and one atomic change even outside a transaction. The
 text after `-- early` is a second form, for a caller that runs it in a transaction of its own and then waits
@@ -27,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import product
 from typing import Literal, NamedTuple
 
 from onward.core.jobs.job import COLUMNS
@@ -97,8 +99,9 @@ _END = ("result", "outcome", "ended_at")
 _CHANGED = ("state", "attempt", "waits", "crashes", "error")
 _TIES = ("flow", "limit_key", "fair")
 
-_BLOCK = re.compile(r"^-- (?:name|fragment): (\w+)$", re.MULTILINE)
-_NAMES = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_BLOCK = re.compile(r"^-- (?:name|fragment): (\S+)$", re.MULTILINE)
+_NAMES = re.compile(r"^-- name: (\S+)$", re.MULTILINE)
+_CHOICE = re.compile(r"<([\w|]+)>")
 _SET = re.compile(r"^-- (each|all) (\w+)$", re.MULTILINE)
 _PACKED = re.compile(r"^-- packed$", re.MULTILINE)
 _WHEN = re.compile(r"^-- when audited (>=|<) (\d)$", re.MULTILINE)
@@ -172,8 +175,8 @@ def catalogue(database: Database, style: Style, prefix: str) -> dict[str, Query]
 def sources(database: Database) -> dict[str, str]:
     """Read every statement of a database, with its fragments inserted."""
     texts = [_read("portable"), _read(database)]
-    blocks = {name: block for text in texts for name, block in _parse(text).items()}
-    names = [name for text in texts for name in _NAMES.findall(text)]
+    blocks = {name: block for text in texts for name, block in parse(text).items()}
+    names = [name for text in texts for named in _NAMES.findall(text) for name, _ in _forms(named, "")]
     return {name: _include(blocks[name], blocks) for name in names}
 
 
@@ -201,9 +204,21 @@ def _files(folder: Traversable) -> Iterator[Traversable]:
             yield found
 
 
-def _parse(text: str) -> dict[str, str]:
+def parse(text: str) -> dict[str, str]:
+    """Return the blocks of a text by their names."""
     _, *parts = _BLOCK.split(text)
-    return dict(zip(parts[::2], (block.strip() for block in parts[1::2]), strict=True))
+    blocks = zip(parts[::2], parts[1::2], strict=True)
+    return {form: body.strip() for name, block in blocks for form, body in _forms(name, block)}
+
+
+def _forms(name: str, text: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of a block for each choice of words in its name."""
+    for words in product(*(choice.split("|") for choice in _CHOICE.findall(name))):
+        form, body = name, text
+        for number, word in enumerate(words, 1):
+            form = _CHOICE.sub(word, form, count=1)
+            body = body.replace(f"<{number}>", word)
+        yield form, body
 
 
 def _include(text: str, blocks: dict[str, str]) -> str:

@@ -12,7 +12,7 @@ from onward.core.jobs.job import JobState
 from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.lifecycle import Failed
 from onward.operations.failures import dead_letters
-from onward.operations.jobs import inspect
+from onward.operations.jobs import inspect, listing
 from tests.connections.scenarios.steps import Go, end, events, ids, look, put, register, take
 
 __all__ = ["SCENARIOS"]
@@ -51,7 +51,7 @@ def each_death_is_resolved_once(go: Go) -> list[JobId]:
     assert put(go, key="é2").id == successor
     assert go(dead_letters.origin(successor)) == go(dead_letters.get_letter(broken)) == fixed
     assert [became.resolution for became in go(dead_letters.history(again))] == ["replayed"]
-    assert go(inspect.list_jobs(JobFilter(queue="q:deadletter"))).items == []
+    assert go(listing.list_jobs(JobFilter(queue="q:deadletter"))).items == []
     assert (go(inspect.count()).dead_letters, look(go, again).state) == (0, JobState.QUEUED)
     assert [events(go, job_id)[-1] for job_id in every] == ["job.replayed", "job.discarded", "job.fixed"]
     return [*every, successor]

@@ -12,6 +12,7 @@ from onward.core.failures.fingerprint import fingerprint
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import JobState
+from onward.core.page import Page
 from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.error_record import ErrorRecord
 from onward.core.work.lease import Leases, Promoted
@@ -26,7 +27,7 @@ from onward.core.work.lifecycle import (
     Succeeded,
 )
 from onward.errors import WorkerLost
-from onward.operations.jobs import cancel, inspect
+from onward.operations.jobs import cancel, inspect, listing, stats
 from onward.operations.work import claim, finish, leases, rescue
 from tests.connections.scenarios.steps import (
     HOUR,
@@ -219,15 +220,15 @@ def jobs_are_found_listed_and_counted(go: Go) -> list[JobId]:
     )
     done, stuck = take(go)
     end(go, done, Succeeded())
-    everything = go(inspect.list_jobs(JobFilter(), limit=4)).items
+    everything = go(listing.list_jobs(JobFilter(), limit=4)).items
     assert [job.id for job in everything] == sorted((job.id for job in everything), reverse=True)
-    pages = [page := go(inspect.list_jobs(JobFilter(), limit=3))]
-    pages.append(go(inspect.list_jobs(JobFilter(), limit=3, cursor=page.next_cursor)))
+    pages = [page := go(listing.list_jobs(JobFilter(), limit=3))]
+    pages.append(go(listing.list_jobs(JobFilter(), limit=3, cursor=page.next_cursor)))
     assert [job for page in pages for job in page] == everything
     assert pages[1].next_cursor is None
 
     def listed(*, now: datetime = NOW, **narrow: Any) -> set[JobId]:
-        return {job.id for job in go(inspect.list_jobs(JobFilter(**narrow)), at=now)}
+        return {job.id for job in go(listing.list_jobs(JobFilter(**narrow)), at=now)}
 
     assert listed(state=JobState.SUCCEEDED) == listed(job_type="mail", org_id="o") == {done.id}
     assert listed(subject="s") == listed(state=JobState.RUNNING) == {stuck.id}
@@ -239,7 +240,28 @@ def jobs_are_found_listed_and_counted(go: Go) -> list[JobId]:
     assert counts.live == {QUEUE: {"running": 1, "scheduled": 1}, "other": {"queued": 1}}
     assert counts.ended == {"succeeded": 1, "dead": 0, "cancelled": 0}
     assert go(inspect.get_many([])) == go(inspect.get_many([ids.make()])) == {}
+    oldest = go(listing.list_jobs(JobFilter(tags=["vip"], category="default"), order="oldest"))
+    assert oldest == Page([])
+    several = go(listing.list_jobs(JobFilter(state=("succeeded", "queued")), order="oldest"))
+    assert [job.state for job in several] == ["succeeded", "queued"]
     return [job.id for job in everything]
+
+
+def figures_are_read(go: Go) -> list[JobId]:
+    register(go)
+    put(go), put(go, priority=9), put(go, queue="other")
+    done, failed = take(go)
+    end(go, done, Succeeded())
+    end(go, failed, Failed({"error_class": "E"}, retryable=False))
+    counts = go(stats.counts(HOUR))
+    assert counts.live == {"queued": 1}
+    assert counts.ended == {"succeeded": 1, "dead": 1, "cancelled": 0}
+    assert [lag.queue for lag in go(stats.lags())] == ["other"]
+    [times] = go(stats.durations("queue", HOUR)).items
+    assert (times.name, times.jobs, times.run.p99) == (QUEUE, 2, timedelta())
+    [failure] = go(stats.failures(20))
+    assert (failure.job_id, failure.state, failure.next_at) == (failed.id, "dead", None)
+    return [done.id, failed.id]
 
 
 SCENARIOS: list[Callable[[Go], list[JobId]]] = [
@@ -253,4 +275,5 @@ SCENARIOS: list[Callable[[Go], list[JobId]]] = [
     due_jobs_are_promoted,
     waiting_and_running_jobs_are_cancelled,
     jobs_are_found_listed_and_counted,
+    figures_are_read,
 ]

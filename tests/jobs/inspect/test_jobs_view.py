@@ -103,9 +103,29 @@ def test_the_view_has_every_column_of_a_job_in_order_and_how_it_is_shown(databas
     client.worker.finish([claimed(client).end_with(Succeeded())])
     client.enqueue(NewJob(job_type="t"))
     rows = ask("SELECT * FROM {}jobs")
-    assert {len(row) for row in rows} == {len(COLUMNS) + 1}
+    assert {len(row) for row in rows} == {len(COLUMNS) + 2}
     names = ", ".join(f'"{name}"' for name in COLUMNS)
-    assert sorted(map(str, ask(f"SELECT {names}, shown FROM {{}}jobs"))) == sorted(map(str, rows))
+    assert sorted(map(str, ask(f"SELECT {names}, shown, updated_at FROM {{}}jobs"))) == sorted(map(str, rows))
+
+
+def test_a_job_shows_when_it_was_last_changed(database):  # S0-14, S2-10, S3-17
+    client, ask = database
+    start = datetime(2026, 1, 2, tzinfo=UTC)
+    client.at(start).worker.register("w", lease=timedelta(days=1))
+
+    def changed(hours: int) -> bool:
+        [(updated_at,)] = ask("SELECT updated_at FROM {}jobs")
+        at = start + timedelta(hours=hours)
+        return updated_at in {at, at.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+
+    client.at(start).enqueue(NewJob(job_type="t"))
+    assert changed(0)
+    for hours, outcome in ((1, Failed(ERROR, after=timedelta())), (3, Succeeded())):
+        client.at(start + timedelta(hours=hours)).worker.promote()
+        [job] = client.at(start + timedelta(hours=hours)).worker.claim("q:default", worker_id="w")
+        assert changed(hours)
+        client.at(start + timedelta(hours=hours + 1)).worker.finish([job.end_with(outcome)])
+        assert changed(hours + 1)
 
 
 def test_its_times_are_readable(database):

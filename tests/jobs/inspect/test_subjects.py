@@ -27,7 +27,7 @@ from onward.connections.driver_calls import calls, postgres_call
 from onward.core.policy.category import CATEGORIES
 from onward.core.policy.policies import Policies
 from onward.core.policy.registry import Registry
-from onward.operations.jobs import inspect
+from onward.operations.jobs import listing
 from onward.operations.statement import Statement
 from onward.sql.catalogue import catalogue
 from onward.stores.postgres.sync.postgres_store import PostgresStore
@@ -74,11 +74,15 @@ def test_the_history_of_a_subject_is_listed(working):
 
 def test_the_jobs_of_a_subject_are_found_by_an_index(client):  # S0-18
     client.enqueue_many(job("t", f"booking:{number}") for number in range(500))
-    statement = next(inspect.list_jobs(JobFilter(subject="booking:42")))
+    reading = listing.list_jobs(JobFilter(subject="booking:42"))
+    next(reading)
+    statement = reading.send([])
     assert isinstance(statement, Statement)
-    statement = replace(statement, params={**statement.params, "now": None, "only_org": None})
-    plan = plan_of(client, statement)
-    by_index = re.findall(r"Index Cond: \(subject = |SEARCH \w+ USING INDEX \w+_subject \(subject=\?", plan)
+    bound = {"now": None, "only_org": None, "only_project": None, **statement.params}
+    plan = plan_of(client, replace(statement, params=bound))
+    by_index = re.findall(
+        r"Index Cond: \(\(subject = |SEARCH \w+ USING .*INDEX \w+_subject \(subject=\?", plan
+    )
     assert len(by_index) >= 2, "the live jobs and the ended ones; on PostgreSQL each partition of these"
     assert not re.search(r"Seq Scan|SCAN (live|ended)", plan)
 

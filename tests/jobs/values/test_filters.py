@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from onward.core.jobs.filters import Counts, JobFilter
-from onward.core.jobs.ids import first_id_at
+from onward.core.jobs.ids import HIGHEST_ID, LOWEST_ID, first_id_at
 from onward.core.jobs.job import JobState
 from onward.errors import InvalidJob, InvalidSetting
 
@@ -18,7 +18,7 @@ CURSOR = "019b7c2e-9f00-7000-8000-000000000001"
 def narrowed(cursor: str | None = None, **fields: Any) -> dict[str, Any]:
     """The parameters that are set."""
     params = JobFilter(**fields).params(cursor)
-    return {name: value for name, value in params.items() if value is not None}
+    return {name: value for name, value in params.items() if value not in {None, LOWEST_ID, HIGHEST_ID}}
 
 
 def test_an_empty_filter_narrows_nothing():
@@ -27,21 +27,67 @@ def test_an_empty_filter_narrows_nothing():
 
 @pytest.mark.parametrize("state", JobState)
 def test_a_stored_state_is_asked_for_by_its_name(state):
-    assert narrowed(state=state) == {"state": state.value}
-    assert type(narrowed(state=state)["state"]) is str
-    assert narrowed(state=state.value) == {"state": state.value}
+    assert narrowed(state=state) == {"states": f'["{state.value}"]'}
+    assert narrowed(state=state.value) == {"states": f'["{state.value}"]'}
 
 
 @pytest.mark.parametrize(
-    ("shown", "params"),
+    ("shown", "params", "tables"),
     [
-        ("retrying", {"state": "scheduled", "retrying": 1}),
-        ("stuck", {"state": "running", "stuck": 1}),
-        ("skipped", {"state": "succeeded", "outcome": "skipped"}),
+        ("retrying", {"states": "[]", "retrying": 1}, {"in_live": 1, "in_ended": 0}),
+        ("stuck", {"states": "[]", "stuck": 1}, {"in_live": 1, "in_ended": 0}),
+        ("skipped", {"states": "[]"}, {"in_live": 0, "in_ended": 1, "skipped": 1}),
     ],
 )
-def test_a_shown_state_is_asked_for_by_what_it_means(shown, params):  # R1
+def test_a_shown_state_is_asked_for_by_what_it_means(shown, params, tables):  # R1
     assert narrowed(state=shown) == params
+    found = JobFilter(state=shown).of_tables()
+    assert {name: value for name, value in found.items() if value is not None} == tables
+
+
+def test_several_states_are_asked_for_at_once():
+    assert narrowed(state=("retrying", "dead", "queued")) == {"states": '["dead","queued"]', "retrying": 1}
+    assert JobFilter(state=["dead", "queued"]).of_tables() | {"skipped": 0, "unresolved": 0} == {
+        "in_live": 1, "in_ended": 1, "skipped": 0, "unresolved": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "index", "filtered"),
+    [
+        ({}, "any", False),
+        ({"created_from": NOON}, "any", False),
+        ({"key": "k"}, "any", True),
+        ({"subject": "s"}, "subject", False),
+        ({"subject": "s", "job_type": "t"}, "subject", True),
+        ({"batch_id": CURSOR}, "batch_id", False),
+        ({"parent_id": CURSOR, "state": "dead"}, "parent_id", True),
+        ({"state": "dead"}, "dead", False),
+        ({"state": ["dead"], "job_type": "t"}, "dead", True),
+        ({"queue": "q:deadletter"}, "dead", True),
+        ({"state": ["dead", "cancelled"]}, "any", True),
+    ],
+)
+def test_what_an_index_finds_needs_no_bound(given, index, filtered):
+    assert JobFilter(**given).index == index
+    assert JobFilter(**given).is_filtered() is filtered
+
+
+@pytest.mark.parametrize("tags", ["vip", [], ["t"] * 21, 5])
+def test_tags_are_a_list_of_a_few_texts(tags):
+    with pytest.raises(InvalidSetting, match="tags"):
+        narrowed(tags=tags)
+
+
+@pytest.mark.parametrize("state", [[], 5])
+def test_no_state_at_all_is_refused(state):
+    with pytest.raises(InvalidSetting, match="state is"):
+        narrowed(state=state)
+
+
+def test_the_oldest_first_go_on_above_the_cursor():
+    above = JobFilter().params(CURSOR, "oldest")["above"]
+    assert above == "019b7c2e-9f00-7000-8000-000000000002"
 
 
 def test_every_shown_state_can_be_asked_for():
@@ -55,7 +101,19 @@ def test_an_unknown_state_is_told_which_there_are(state):  # R2
 
 
 @pytest.mark.parametrize(
-    "field", ["job_type", "queue", "org_id", "project_id", "key", "subject", "correlation_id"]
+    "field",
+    [
+        "job_type",
+        "queue",
+        "category",
+        "org_id",
+        "project_id",
+        "key",
+        "subject",
+        "correlation_id",
+        "request_id",
+        "worker_id",
+    ],
 )
 def test_a_text_is_asked_for_as_it_is(field):
     assert narrowed(**{field: "it's"}) == {field: "it's"}
@@ -86,7 +144,8 @@ def test_the_lower_of_cursor_and_end_of_span_counts():
     ],
 )
 def test_the_beginning_of_an_id_is_a_span_of_ids(beginning, above, below):
-    assert narrowed(id=beginning) == {"above": above, "below": below}
+    params = JobFilter(id=beginning).params()
+    assert (params["above"], params["below"]) == (above, below)
 
 
 def test_the_narrowest_of_all_spans_counts():

@@ -62,13 +62,16 @@ def test_each_operation_of_a_worker_or_a_web_request_is_one_round_trip(store, po
         trip("rescue nothing", client.worker.rescue)
         trip("cancel", lambda: client.jobs.cancel(job.id, reason="test"))
         trip("get", lambda: client.jobs.get(job.id))
-        trip("list", lambda: client.jobs.list(JobFilter(state="succeeded")))
+        trip("list", client.jobs.list)
+        trip("list dead jobs", lambda: client.jobs.list(JobFilter(state="dead")))
         trip("count", client.jobs.count)
         assert seen == dict.fromkeys(seen, 1)
         # By lease alone: the jobs are read first, then their ends are written.
         trip("finish", lambda: client.worker.finish([jobs[2].end_with(Succeeded())]))
+        # How far to look is found first.
+        trip("list by a filter", lambda: client.jobs.list(JobFilter(state="succeeded")))
         trip("release", lambda: client.worker.release([job.held_lease for job in jobs[3:]]))
-    assert (seen["finish"], seen["release"]) == (2, 2)
+    assert (seen["finish"], seen["list by a filter"], seen["release"]) == (2, 2, 2)
 
 
 def test_a_pooler_in_between_is_recognised_and_nothing_is_prepared(store, postgres_url):

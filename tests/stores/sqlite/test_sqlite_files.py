@@ -11,7 +11,7 @@ import pytest
 from onward import JobFilter, NewJob
 from onward.errors import StorageFull, StoreError, StoreUnreachable
 from onward.operations.jobs import enqueue as enqueuing
-from onward.operations.jobs import inspect
+from onward.operations.jobs import inspect, listing
 from onward.operations.statement import Operation
 from onward.stores.sqlite import file
 from tests.stores.sqlite.using_sqlite import enqueue, held, ids, integrity, opened, queued, writer
@@ -93,7 +93,7 @@ def test_a_damaged_page_is_reported(path, store):  # F36
         file.seek(4096)
         file.write(b"\xff" * (path.stat().st_size - 4096))
     with opened(path) as again, pytest.raises(StoreError, match=r"onward\.db"):
-        again.run(lambda: inspect.list_jobs(JobFilter(), limit=1000), write=False)
+        again.run(lambda: listing.list_jobs(JobFilter(), limit=1000), write=False)
 
 
 def test_a_connection_that_met_damage_is_not_used_again(path, store):  # F35, F36

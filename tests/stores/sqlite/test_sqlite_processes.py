@@ -9,7 +9,7 @@ import pytest
 
 from onward import JobFilter, JobState
 from onward.errors import StoreBusy
-from onward.operations.jobs import inspect
+from onward.operations.jobs import inspect, listing
 from tests.stores.sqlite.using_sqlite import (
     enqueue,
     exit_code,
@@ -154,5 +154,5 @@ sys.exit(os.waitstatus_to_exitcode(status))
 def test_a_forked_child_is_told_to_open_its_own_store(path, store):
     # From Python 3.12 on a fork beside threads warns, and rightly so.
     assert exit_code(process(f"import warnings; warnings.simplefilter('ignore')\n{FORKED}", path)) == 7
-    jobs = store.run(lambda: inspect.list_jobs(JobFilter()), write=False)
+    jobs = store.run(lambda: listing.list_jobs(JobFilter()), write=False)
     assert sorted(job.job_type for job in jobs) == ["own", "parent", "parent"]

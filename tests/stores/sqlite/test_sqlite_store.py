@@ -16,7 +16,7 @@ from onward.connections.driver_calls import calls
 from onward.core.work.lifecycle import End, Transition
 from onward.errors import DuplicateJob, InvalidJob, StoreClosed, StoreError
 from onward.operations.jobs import enqueue as enqueuing
-from onward.operations.jobs import inspect
+from onward.operations.jobs import inspect, listing
 from onward.operations.statement import Statement
 from onward.operations.work import claim, finish, rescue
 from onward.sql.catalogue import catalogue
@@ -89,7 +89,7 @@ def test_operations_that_wait_together_fail_alone(store):
         ]
     errors = [type(future.exception(30)) for future in futures]
     assert errors == [type(None), InvalidJob, DuplicateJob, type(None)]
-    stored = store.run(lambda: inspect.list_jobs(JobFilter()), write=False)
+    stored = store.run(lambda: listing.list_jobs(JobFilter()), write=False)
     assert sorted(job.job_type for job in stored) == ["a", "d", "t", "t"]
 
 
@@ -223,7 +223,7 @@ def test_no_hot_statement_reads_the_whole_table(tmp_path):
         claim.claim("q", 5, worker_id="w"),
         rescue.promote(),
         rescue.find_lost(),
-        inspect.list_jobs(JobFilter()),
+        listing.list_jobs(JobFilter()),
         enqueuing.enqueue(NewJob(job_type="t"), ids.make()),
         enqueuing.enqueue(NewJob(job_type="t", key="k"), ids.make()),
         finish.finish(SOME_ENDS),

@@ -6,14 +6,15 @@ from collections.abc import Collection
 
 from onward.clients.binding import AsyncBinding
 from onward.core.bulk import Bulk, BulkLimit
-from onward.core.jobs.filters import Counts, JobFilter
+from onward.core.jobs.filters import Counts, JobFilter, Order
 from onward.core.jobs.history import Attempt, Cancellation, Dropped, Event
 from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
 from onward.core.jobs.job import Job
+from onward.core.jobs.scope import ALL
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, PageSize
 from onward.core.policy.category import OnSubjectDelete
 from onward.errors import JobNotFound
-from onward.operations.jobs import cancel, cancel_many, inspect, run_now, subjects
+from onward.operations.jobs import cancel, cancel_many, inspect, listing, run_now, subjects
 from onward.operations.jobs.cancel import Chosen
 from onward.operations.walk import Range
 
@@ -41,14 +42,25 @@ class AsyncJobs:
         return await self._run(lambda: inspect.get_many(ids), write=False)
 
     async def list(
-        self, where: JobFilter | None = None, *, limit: PageSize = 50, cursor: Cursor | None = None
+        self,
+        where: JobFilter | None = None,
+        *,
+        order: Order = "newest",
+        limit: PageSize = 50,
+        cursor: Cursor | None = None,
     ) -> Page[Job]:
-        """Read a page of jobs, newest first; raises InvalidSetting for a state that does not exist."""
-        chosen = where or JobFilter()
-        return await self._run(lambda: inspect.list_jobs(chosen, limit=limit, cursor=cursor), write=False)
+        """Read a page of jobs, newest or oldest first; raises InvalidSetting for a state that does not exist.
+
+        A page looks at a bounded number of jobs. If few of them match, it has `searched_to` and a cursor.
+        """
+        chosen, confined = where or JobFilter(), self._binding.scope != ALL
+        return await self._run(
+            lambda: listing.list_jobs(chosen, order=order, limit=limit, cursor=cursor, confined=confined),
+            write=False,
+        )
 
     async def count(self) -> Counts:
-        """Count live jobs by queue and state, and ended jobs up to a cap."""
+        """Count live jobs by queue and state, and the newest ended jobs by state; each count has a cap."""
         return await self._run(inspect.count, write=False)
 
     async def attempts(

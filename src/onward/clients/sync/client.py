@@ -18,6 +18,7 @@ from onward.clients.sync.flows.signals import Signals
 from onward.clients.sync.jobs.enqueuing import Enqueuing
 from onward.clients.sync.jobs.jobs import Jobs
 from onward.clients.sync.jobs.keys import Keys
+from onward.clients.sync.jobs.stats import Stats
 from onward.clients.sync.limits.gate import Gate, JobTypes, Orgs
 from onward.clients.sync.limits.limits import Limits
 from onward.clients.sync.limits.queues import Queues
@@ -236,6 +237,11 @@ class Client:
     def signals(self) -> Signals:
         """The signals: send them, and see which jobs wait for them."""
         return Signals(self._binding)
+
+    @property
+    def stats(self) -> Stats:
+        """The stats: figures about jobs, for monitors and dashboards."""
+        return Stats(self._binding)
 
     @property
     def usage(self) -> Usage:

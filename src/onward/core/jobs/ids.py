@@ -31,6 +31,9 @@ _CANONICAL = re.compile(_PATTERN)
 _BARE = re.compile(r"[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}")
 _BEGINNING = re.compile(r"[0-9a-f]{1,32}")
 _DIGITS = 32
+LOWEST_ID: JobId = "00000000-0000-0000-0000-000000000000"
+HIGHEST_ID: JobId = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+"""Bounds of every range: no id is above, because the bits of its version are fixed."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _MILLISECONDS = (1 << 48) - 1
@@ -154,6 +157,11 @@ def id_range(beginning: str) -> tuple[JobId, JobId]:
     # No id is the highest of all numbers, because the bits of its version are fixed.
     above = min(low + (1 << 4 * (_DIGITS - len(digits))), (1 << 4 * _DIGITS) - 1)
     return _hyphened(f"{low:032x}"), _hyphened(f"{above:032x}")
+
+
+def next_id(job_id: JobId) -> JobId:
+    """Return the lowest text above an id that could be an id."""
+    return _hyphened(f"{int(job_id.replace('-', ''), 16) + 1:032x}")
 
 
 def _hyphened(text: str) -> str:

@@ -15,7 +15,7 @@ from onward.errors import InvalidSetting
 from onward.operations.failures.dead_filter import unresolved
 from onward.operations.statement import Operation, Row, Statement
 
-MOST_COUNTED = 1000
+MOST_COUNTED = 200
 """At most this many of the newest jobs of a group are counted."""
 
 MOST_GROUPS = 200

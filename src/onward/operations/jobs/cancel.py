@@ -14,7 +14,7 @@ from onward.core.inputs.checks import check_kind
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.filters import JobFilter
 from onward.core.jobs.ids import JobId
-from onward.core.jobs.job import ENDED, JobState
+from onward.core.jobs.job import JobState
 from onward.errors import InvalidSetting, JobNotFound
 from onward.operations.flows.batch_add import not_found
 from onward.operations.jobs.inspect import get_many
@@ -71,9 +71,8 @@ def of_filter(where: JobFilter) -> Chosen:
     conditions = {name: value for name, value in msgspec.structs.asdict(where).items() if value is not None}
     if not conditions:
         raise InvalidSetting("an empty JobFilter would match every job; give it a condition")
-    params = where.params()
-    outcome, unresolved = params.pop("outcome"), params.pop("unresolved")
-    if params["state"] in ENDED or outcome is not None or unresolved is not None:
+    params, tables = where.params(), where.of_tables()
+    if tables["in_ended"] and (where.state is not None or tables["unresolved"]):
         raise InvalidSetting(
             f"state {where.state or where.queue!r} is of jobs that have ended, which can't be cancelled"
         )

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from onward.core.inputs.checks import check_kind, whole_number
-from onward.core.jobs.filters import Counts, JobFilter
+from onward.core.jobs.filters import Counts
 from onward.core.jobs.history import Attempt, Event
 from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
 from onward.core.jobs.job import WAITING, Job, JobState, instant
 from onward.core.jobs.payload import decode
-from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor, read_id_cursor
+from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor
 from onward.core.policy.category import Q_DEADLETTER
 from onward.core.work.error_record import ErrorRecord
 from onward.operations.statement import Operation, Row, Statement, as_json
 
 _CAP = 10_000
+_LIVE_CAP = 12_000
 
 
 def get_many(ids: Collection[AnyJobId]) -> Operation[dict[JobId, Job]]:
@@ -25,19 +26,9 @@ def get_many(ids: Collection[AnyJobId]) -> Operation[dict[JobId, Job]]:
     return {job.id: job for job in Job.from_rows(rows)}
 
 
-def list_jobs(where: JobFilter, *, limit: int = 50, cursor: Cursor | None = None) -> Operation[Page[Job]]:
-    """Read a page of jobs, newest first."""
-    check_kind("where", where, JobFilter, "give a JobFilter, such as JobFilter(state='dead')")
-    whole_number("limit", limit, 1, MOST_PER_PAGE)
-    params = {**where.params(read_id_cursor("jobs", cursor)), "limit": limit + 1}
-    every, of_one = Statement("list_jobs", params), Statement("list_jobs_of_subject", params)
-    jobs = Job.from_rows((yield every if where.subject is None else of_one))
-    return cut("jobs", jobs, limit, lambda job: (job.id,))
-
-
 def count() -> Operation[Counts]:
-    """Count live jobs by queue and state, and ended ones up to a cap."""
-    rows = yield Statement("count_jobs", {"cap": _CAP})
+    """Count live jobs by queue and state, and the newest ended ones by state; each count has a cap."""
+    rows = yield Statement("count_jobs", {"cap": _CAP, "live_cap": _LIVE_CAP})
     live: dict[str, dict[JobState, int]] = {}
     ended: dict[JobState, int] = {}
     dead_letters = 0
@@ -45,8 +36,9 @@ def count() -> Operation[Counts]:
         if queue == Q_DEADLETTER:
             dead_letters = number
             continue
-        (ended if queue is None else live.setdefault(queue, {}))[JobState(state)] = number
-    return Counts(live, ended, _CAP, dead_letters)
+        if queue is None or number:
+            (ended if queue is None else live.setdefault(queue, {}))[JobState(state)] = number
+    return Counts(live, ended, _CAP, dead_letters, _LIVE_CAP)
 
 
 def attempts_of(

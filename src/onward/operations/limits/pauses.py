@@ -16,6 +16,7 @@ _FIELDS = {"queue": "queue", "org": "org_id", "job_type": "job_type"}
 _GATE = "gate"
 _SKIP = "skip"
 _EVENTS = {"skip.set": "job_type.skipped", "skip.lifted": "job_type.unskipped"}
+_POLICY = "policy"
 
 
 def pause(scope: Scope, name: str, *, reason: str) -> Operation[Changed]:
@@ -58,6 +59,13 @@ def unskip(job_type: str, *, reason: str | None = None) -> Operation[Changed]:
 def controls() -> Operation[Controls]:
     """Read the gate, the pauses, and which orgs have spent their budget."""
     return read_controls((yield Statement("list_controls", {})))
+
+
+def claim_controls() -> Operation[tuple[Controls, frozenset[str]]]:
+    """Read the gate, the pauses, and the queues that have a policy."""
+    rows = yield Statement("find_claim_controls", {})
+    controls = read_controls([row for row in rows if row[0] != _POLICY])
+    return controls, frozenset(row[1] for row in rows if row[0] == _POLICY)
 
 
 def read_controls(rows: Sequence[Row]) -> Controls:

@@ -69,7 +69,8 @@ def gather(policies: Policies, here: datetime) -> Operation[Facts]:
     ready_queues = yield from polls.ready_queues()
     at = ready_queues.now
     controls = yield from pauses.controls()
-    workers = (yield from list_workers(_MOST_WORKERS)).items
+    # A worker of one org does not keep the jobs of the others going.
+    workers = [one for one in (yield from list_workers(_MOST_WORKERS)).items if one.may_run(None, None)]
     ready = yield from _ready(ready_queues)
     types = yield from _types(ready)
     overdue = yield from _overdue(ready_queues)
@@ -149,7 +150,8 @@ def gather_job(
     if confined:
         return known
     ready_queues = yield from polls.ready_queues()
-    workers = (yield from list_workers(_MOST_WORKERS)).items
+    found = (yield from list_workers(_MOST_WORKERS)).items
+    workers = [worker for worker in found if worker.may_run(job.org_id, job.project_id)]
     own = {f"{QUEUE}{job.queue}", *(worker.providers.get(job.job_type) for worker in workers)}
     held = [one for one in (yield from _open_breakers()) if one.name in own]
     ahead = yield from _ahead(job)

@@ -3,6 +3,9 @@
 (:only_org::text IS NULL OR org_id = :only_org::text)
 AND (:only_project::text IS NULL OR project_id = :only_project::text)
 
+-- fragment: is_confined
+(:only_org::text IS NOT NULL OR :only_project::text IS NOT NULL)
+
 -- fragment: of_only_org
 -- For tables whose rows have no project: those of their jobs decide.
 (:only_org::text IS NULL OR org_id = :only_org::text)

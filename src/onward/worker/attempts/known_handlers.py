@@ -69,7 +69,9 @@ class KnownHandlers:
         length, longest = unknown_for(job), self._policies.settings.unknown_after
         if length >= longest:
             try:
-                silence = await self._client.worker.type_unknown_for(job.job_type)
+                silence = await self._client.worker.type_unknown_for(
+                    job.job_type, org_id=job.org_id, project_id=job.project_id
+                )
             except StoreError:
                 silence = timedelta()
             length = length if silence is None else min(length, silence)

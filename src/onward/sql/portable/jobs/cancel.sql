@@ -4,11 +4,7 @@
 
 -- name: pick_jobs
 SELECT {text(id)} FROM {live} AS live
-WHERE {+narrowed} AND {+cancellable} AND (:retrying::int IS NULL OR attempt > 0)
-    AND (:stuck::int IS NULL OR NOT EXISTS (
-        SELECT 1 FROM {workers} AS w
-        WHERE w.id = live.worker_id AND w.lost_at IS NULL AND w.lease_until > :now::clock
-    ))
+WHERE {+in_range} AND {+narrowed} AND {+live_state} AND {+cancellable}
 ORDER BY live.id
 LIMIT :limit::int
 

@@ -10,49 +10,53 @@ SELECT
         ORDER BY one.priority, one.run_at, one.id
         LIMIT :cap::int
     ) AS counted),
-    (SELECT {micros(min(first.run_at))} FROM (
-        SELECT (
-            SELECT one.run_at FROM {live} AS one
-            WHERE one.state = 'queued' AND one.queue = found.queue AND one.priority = level.priority
-            ORDER BY one.run_at
-            LIMIT 1
-        ) AS run_at
-        FROM (
-            WITH RECURSIVE level (priority) AS (
-                SELECT (
-                    SELECT live.priority FROM {live} AS live
-                    WHERE live.state = 'queued' AND live.queue = found.queue
-                    ORDER BY live.priority
-                    LIMIT 1
-                )
-                UNION ALL
-                SELECT (
-                    SELECT live.priority FROM {live} AS live
-                    WHERE live.state = 'queued' AND live.queue = found.queue AND live.priority > level.priority
-                    ORDER BY live.priority
-                    LIMIT 1
-                )
-                FROM level
-                WHERE level.priority IS NOT NULL
+    {+oldest_ready}
+FROM ({+found_queues}) AS found
+
+-- fragment: oldest_ready
+(SELECT {micros(min(first.run_at))} FROM (
+    SELECT (
+        SELECT one.run_at FROM {live} AS one
+        WHERE one.state = 'queued' AND one.queue = found.queue AND one.priority = level.priority
+        ORDER BY one.run_at
+        LIMIT 1
+    ) AS run_at
+    FROM (
+        WITH RECURSIVE level (priority) AS (
+            SELECT (
+                SELECT live.priority FROM {live} AS live
+                WHERE live.state = 'queued' AND live.queue = found.queue
+                ORDER BY live.priority
+                LIMIT 1
             )
-            SELECT priority FROM level
-        ) AS level
-    ) AS first)
-FROM (
-    WITH RECURSIVE ready AS (
-        SELECT (SELECT queue FROM {live} WHERE state = 'queued' ORDER BY queue LIMIT 1) AS queue, 1 AS place
-        UNION ALL
-        SELECT (
-            SELECT live.queue FROM {live} AS live
-            WHERE live.state = 'queued' AND live.queue > ready.queue
-            ORDER BY live.queue
-            LIMIT 1
-        ), ready.place + 1
-        FROM ready
-        WHERE ready.queue IS NOT NULL AND ready.place < :limit::int
-    )
-    SELECT queue FROM ready WHERE queue IS NOT NULL
-) AS found
+            UNION ALL
+            SELECT (
+                SELECT live.priority FROM {live} AS live
+                WHERE live.state = 'queued' AND live.queue = found.queue AND live.priority > level.priority
+                ORDER BY live.priority
+                LIMIT 1
+            )
+            FROM level
+            WHERE level.priority IS NOT NULL
+        )
+        SELECT priority FROM level
+    ) AS level
+) AS first)
+
+-- fragment: found_queues
+WITH RECURSIVE ready AS (
+    SELECT (SELECT queue FROM {live} WHERE state = 'queued' ORDER BY queue LIMIT 1) AS queue, 1 AS place
+    UNION ALL
+    SELECT (
+        SELECT live.queue FROM {live} AS live
+        WHERE live.state = 'queued' AND live.queue > ready.queue
+        ORDER BY live.queue
+        LIMIT 1
+    ), ready.place + 1
+    FROM ready
+    WHERE ready.queue IS NOT NULL AND ready.place < :limit::int
+)
+SELECT queue FROM ready WHERE queue IS NOT NULL
 
 -- name: sample_ready
 -- The jobs that a claim would take next.

@@ -46,6 +46,10 @@ SELECT pg_backend_pid(), bool_and(has_function_privilege(oid, 'EXECUTE'))
 FROM pg_proc
 WHERE proname = 'pg_logical_emit_message'
 """
+# To compile a count of jobs takes ten times as long as to run it.
+_NO_JIT = "SET jit = off"
+# Without the interval the statement of a dead worker would run on for minutes and hold its locks.
+_OWN_SESSION = f"SET client_connection_check_interval = '5s'; {_NO_JIT}"
 # A worker repeats a few statements. Each is planned once, with the plan that is right for tables of any size:
 # planning a claim takes as long as claiming a hundred jobs.
 _STEADY = """
@@ -235,9 +239,8 @@ class PostgresStore:
             self.pooler = process != connection.info.backend_pid
         if self.pooler:
             connection.prepare_threshold = None
-        elif connection.info.server_version >= _CHECKS_CLIENTS:
-            # Else the statement of a dead worker would run on for minutes and hold its locks.
-            connection.execute("SET client_connection_check_interval = '5s'")
+        else:
+            connection.execute(_OWN_SESSION if connection.info.server_version >= _CHECKS_CLIENTS else _NO_JIT)
         if self._steady and not self.pooler:
             connection.execute(_STEADY)
 

@@ -110,8 +110,8 @@ CREATE TABLE {ended} (
 -- For ids of months that have no partition.
 CREATE TABLE {prefix}ended_rest PARTITION OF {ended} DEFAULT
     WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
--- Most jobs succeed: an index of only the others costs those nothing.
-CREATE INDEX ended_dead ON {ended} (id) WHERE state = 'dead';
+-- Most jobs succeed: an index of only the others costs those nothing. With the lease, by which a death is resolved.
+CREATE INDEX ended_dead ON {ended} (id, lease) WHERE state = 'dead';
 CREATE INDEX ended_cancelled ON {ended} (id) WHERE state = 'cancelled';
 CREATE INDEX ended_subject ON {ended} (subject, id) WHERE subject IS NOT NULL;
 

@@ -1,8 +1,11 @@
 -- Workers and their leases; earlier runs; effects.
 
 -- A job's lease lasts as long as its worker's: one renewal for each worker, never one for each job.
+-- A worker that has an org or a project was registered by a client that is confined to it.
 CREATE TABLE {workers} (
     id text COLLATE "C" PRIMARY KEY,
+    org_id text COLLATE "C",
+    project_id text COLLATE "C",
     info jsonb NOT NULL,
     started_at timestamptz NOT NULL,
     seen_at timestamptz NOT NULL,
@@ -40,6 +43,8 @@ CREATE TABLE {attempts} (
     cost_micros bigint,
     PRIMARY KEY (job_id, lease)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+-- The newest failures; runs without an error cost nothing.
+CREATE INDEX attempts_failed ON {attempts} (ended_at) WHERE error IS NOT NULL;
 
 -- What handlers have done once and the results that they remember: one row for each job and name.
 -- `payload_hash` identifies the payload. A new payload and an operator's reset raise `generation`, which is part of
@@ -59,6 +64,7 @@ CREATE TABLE {effects} (
     PRIMARY KEY (job_id, name)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
+-- `updated_at` is the last change that a row still shows: made, begun, asked to stop, an attempt over, or ended.
 -- Every job, live or ended, with the state that is shown, for people and hand-written SQL.
 -- Here and not among the jobs, because a running job is shown as stuck if its worker's lease is over.
 CREATE VIEW {jobs} AS
@@ -75,7 +81,11 @@ SELECT
             WHERE w.id = live.worker_id AND w.lost_at IS NULL AND w.lease_until > clock_timestamp()
         ) THEN 'stuck'
         ELSE state
-    END AS shown
+    END AS shown,
+    greatest(
+        created_at, started_at, cancel_requested_at,
+        (SELECT max(past.ended_at) FROM {attempts} AS past WHERE past.job_id = live.id)
+    ) AS updated_at
 FROM {live} AS live
 UNION ALL
 SELECT
@@ -83,5 +93,5 @@ SELECT
     worker_id, key, subject, payload, progress, cost_micros, actor_type, actor_id, request_id, correlation_id,
     traceparent, parent_id, batch_id, tags, cancel_requested_at, rerun_requested, deadline, timeout_micros, waits,
     crashes, error, created_at, started_at, result, outcome, ended_at,
-    CASE WHEN outcome = 'skipped' THEN 'skipped' ELSE state END AS shown
+    CASE WHEN outcome = 'skipped' THEN 'skipped' ELSE state END AS shown, ended_at AS updated_at
 FROM {ended} AS ended;

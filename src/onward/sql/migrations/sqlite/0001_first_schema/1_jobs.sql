@@ -97,8 +97,8 @@ CREATE TABLE {ended} (
     limit_key TEXT,
     fair INTEGER NOT NULL DEFAULT 0
 );
--- Most jobs succeed: an index of only the others costs those nothing.
-CREATE INDEX {prefix}ended_dead ON {ended} (id) WHERE state = 'dead';
+-- Most jobs succeed: an index of only the others costs those nothing. With the lease, by which a death is resolved.
+CREATE INDEX {prefix}ended_dead ON {ended} (id, lease) WHERE state = 'dead';
 CREATE INDEX {prefix}ended_cancelled ON {ended} (id) WHERE state = 'cancelled';
 CREATE INDEX {prefix}ended_rerun ON {ended} (id) WHERE rerun_requested = 1;
 CREATE INDEX {prefix}ended_subject ON {ended} (subject, id) WHERE subject IS NOT NULL;

@@ -1,8 +1,11 @@
 -- Workers and their leases; earlier runs; effects.
 
 -- A job's lease lasts as long as its worker's: one renewal for each worker, never one for each job.
+-- A worker that has an org or a project was registered by a client that is confined to it.
 CREATE TABLE {workers} (
     id TEXT PRIMARY KEY NOT NULL,
+    org_id TEXT,
+    project_id TEXT,
     info TEXT NOT NULL,
     started_at INTEGER NOT NULL,
     seen_at INTEGER NOT NULL,
@@ -35,6 +38,8 @@ CREATE TABLE {attempts} (
     cost_micros INTEGER,
     PRIMARY KEY (job_id, lease)
 ) WITHOUT ROWID;
+-- The newest failures; runs without an error cost nothing.
+CREATE INDEX {prefix}attempts_failed ON {attempts} (ended_at) WHERE error IS NOT NULL;
 
 -- What handlers have done once and the results that they remember: one row for each job and name.
 -- `payload_hash` identifies the payload. A new payload and an operator's reset raise `generation`, which is part of
@@ -54,6 +59,7 @@ CREATE TABLE {effects} (
     PRIMARY KEY (job_id, name)
 );
 
+-- `updated_at` is the last change that a row still shows: made, begun, asked to stop, an attempt over, or ended.
 -- Every job, live or ended, with the state that is shown and readable times, for people and hand-written SQL.
 -- Here and not among the jobs, because a running job is shown as stuck if its worker's lease is over.
 CREATE VIEW {jobs} AS
@@ -76,7 +82,11 @@ SELECT
                 AND w.lease_until > CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
         ) THEN 'stuck'
         ELSE state
-    END AS shown
+    END AS shown,
+    strftime('%Y-%m-%dT%H:%M:%fZ', max(
+        created_at, coalesce(started_at, 0), coalesce(cancel_requested_at, 0),
+        coalesce((SELECT max(past.ended_at) FROM {attempts} AS past WHERE past.job_id = live.id), 0)
+    ) / 1000000.0, 'unixepoch') AS updated_at
 FROM {live} AS live
 UNION ALL
 SELECT
@@ -90,5 +100,6 @@ SELECT
     strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000000.0, 'unixepoch') AS created_at,
     strftime('%Y-%m-%dT%H:%M:%fZ', started_at / 1000000.0, 'unixepoch') AS started_at, result, outcome,
     strftime('%Y-%m-%dT%H:%M:%fZ', ended_at / 1000000.0, 'unixepoch') AS ended_at,
-    CASE WHEN outcome = 'skipped' THEN 'skipped' ELSE state END AS shown
+    CASE WHEN outcome = 'skipped' THEN 'skipped' ELSE state END AS shown,
+    strftime('%Y-%m-%dT%H:%M:%fZ', ended_at / 1000000.0, 'unixepoch') AS updated_at
 FROM {ended} AS ended;

@@ -18,8 +18,8 @@ CREATE INDEX {prefix}followers_untied ON {followers} (job_id, parent_id) WHERE N
 -- Ends with pending follow-up work.
 CREATE INDEX {prefix}ended_to_follow_up ON {ended} (id) WHERE flow > 0;
 -- The children of a job: the jobs that its handler has enqueued.
-CREATE INDEX {prefix}live_children ON {live} (parent_id) WHERE parent_id IS NOT NULL;
-CREATE INDEX {prefix}ended_children ON {ended} (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX {prefix}live_children ON {live} (parent_id, id) WHERE parent_id IS NOT NULL;
+CREATE INDEX {prefix}ended_children ON {ended} (parent_id, id) WHERE parent_id IS NOT NULL;
 
 -- Jobs that are counted together, and the jobs that are enqueued when all of them have ended. An end is counted by its
 -- follow-up work; all other jobs are counted in `live` when needed.
