@@ -30,7 +30,7 @@ from onward.core.work.progress import Report
 from onward.core.work.wait import NewSignal, Parked
 from onward.operations.failures import alerts, breakers, dead_bulk, dead_groups, dead_letters
 from onward.operations.flows import batches, signals
-from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, new_rows, subjects
+from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, new_rows, run_now, subjects
 from onward.operations.limits import pauses
 from onward.operations.records import artifacts, audit, prune_audit, seal, usage, verify
 from onward.operations.statement import Operation, Row, Several, Statement
@@ -259,6 +259,8 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "controls of a claim": (pauses.claim_controls, [[("policy", "q", None, None, None, None)]]),
     "controls": (pauses.controls, [[("gate", "", "r", None, None, 1)]]),
     "promote": (rescue.promote, [[("q", 1, None), (None, None, "k"), (None, None, None)]]),
+    "run now": (partial(run_now.run_now, ID, reason="r"), [[(ID,)], [stored()], [("job.run_now",)]]),
+    "skip": (partial(pauses.skip, "t", reason="r"), [[("skip",)]]),
     "cancel": (partial(cancel.cancel, [ID], reason="r"), [[], [stored()]]),
     "get": (partial(inspect.get_many, [ID]), [[stored()]]),
     "count": (inspect.count, [[]]),

@@ -84,6 +84,10 @@ class Defaults(TypedDict, total=False):
     """The options of `@app.job()`."""
 
     name: str
+    purpose: str
+    created_by: str
+    triggered_by: str | Sequence[str]
+    enabled: bool
     category: str
     queue: str
     priority: int

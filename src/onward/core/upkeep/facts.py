@@ -11,6 +11,7 @@ import msgspec
 from onward.core.failures.breaker import Breaker
 from onward.core.jobs.job import Job
 from onward.core.limits.admission import PermitsSeen
+from onward.core.limits.pause import TypeSkip
 from onward.core.policy.category import Slo
 from onward.core.work.effect import Effect
 from onward.core.work.wait import Awaited as AwaitedSignal
@@ -259,6 +260,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
     here: datetime
     holds: Sequence[Hold] = ()
+    skips: Sequence[TypeSkip] = ()
     workers: Sequence[WorkerSeen] = ()
     ready: Sequence[QueueSeen] = ()
     loads: Mapping[str, QueueLoad] = {}

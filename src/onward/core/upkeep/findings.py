@@ -14,7 +14,7 @@ from onward.core.upkeep.diagnosis import Finding, fine, found, lasting, problem,
 from onward.core.upkeep.facts import Facts, QueueSeen, WorkerSeen
 from onward.core.upkeep.flow_findings import dead_followed
 from onward.core.upkeep.limit_findings import limits_reached
-from onward.core.upkeep.pause_findings import breaker_open, held
+from onward.core.upkeep.pause_findings import breaker_open, held, skipped
 from onward.core.upkeep.queue_findings import queue_bound
 from onward.core.upkeep.schedule_findings import silent_schedules
 from onward.core.upkeep.worker_findings import OVERDUE, last_seen, patience, servers, ticks_of, who_works
@@ -40,6 +40,8 @@ def _holds(facts: Facts) -> Iterator[Finding]:
     for hold in facts.holds:
         waiting = {"queue": queues, "job_type": types}.get(hold.scope, {hold.name})
         yield held(hold, jobs_wait=hold.name in waiting)
+    for skip in facts.skips:
+        yield skipped(skip)
 
 
 def _unserved(facts: Facts) -> Iterator[Finding]:

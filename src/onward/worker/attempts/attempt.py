@@ -70,6 +70,7 @@ class Running(msgspec.Struct, eq=False):
     completion: Completion | None = None
     reported: Callable[[JobId], None] | None = None
     last_report: Report | None = None
+    error: BaseException | None = None
 
     @property
     def provider(self) -> Provider | None:
