@@ -50,7 +50,7 @@ def _of_workers() -> Operation[tuple[dict[str, DeclaredJobType], Counter[str]]]:
     found: dict[str, DeclaredJobType] = {}
     counts: Counter[str] = Counter()
     params: dict[str, Scalar] = {"is_live": 2, "seen_at": 0, "id": "", "limit": MOST_PER_PAGE}
-    for _, text, _, _, _, lost_at in (yield Statement("list_workers", params)):
+    for _, _, _, text, _, _, _, lost_at in (yield Statement("list_workers", params)):
         info = decode(text)
         if lost_at is not None or not isinstance(info, Mapping):
             continue
