@@ -45,3 +45,16 @@ class DeclaredTypes(msgspec.Struct, frozen=True):
             return []
         theirs = other.signatures
         return sorted(name for name, mine in self.signatures.items() if theirs.get(name, mine) != mine)
+
+    def shared(self, other: DeclaredTypes) -> list[str]:
+        """Return the job types that another application declares too: each may run the other's jobs."""
+        return (
+            []
+            if self.application == other.application
+            else sorted(self.signatures.keys() & other.signatures.keys())
+        )
+
+
+def name_for(application: str) -> str:
+    """Return a name to suggest for an application that is known by its module."""
+    return application.partition(".")[0].strip("_").lower()

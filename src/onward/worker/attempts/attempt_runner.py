@@ -99,7 +99,7 @@ class AttemptRunner:
             except StoreError:
                 silence = timedelta()
             length = length if silence is None else min(length, silence)
-        return unknown(job, length, longest)
+        return unknown(job, length, longest, self._handlers.keys())
 
     async def _rest_of(self, run: Running, begun: Waiting) -> Outcome:
         try:
