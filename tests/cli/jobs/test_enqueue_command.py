@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -261,3 +262,20 @@ def test_job_types_are_read_from_a_list():  # R13, S1-15
     assert parse_types(["mail.send, report", "clean"]) == ["mail.send", "report", "clean"]
     with pytest.raises(InvalidSetting, match=r"--types 'mail,': give job types"):
         parse_types(["mail,"])
+
+
+def test_an_app_in_the_place_of_the_job_is_told_where_it_goes(onward, app):
+    ran = onward("enqueue", "app:app", "fails")
+    assert ran.code == 2
+    assert '"app:app" looks like an app: onward enqueue fails --app app:app' in ran.err
+
+
+def test_a_wait_prints_the_id_at_once_and_an_interrupt_leaves_the_job(folder, app):
+    with Program(folder, "enqueue", "fails", "--wait") as waiting:
+        line = waiting.wait_for("queued")
+        job = stored()
+        assert line == f"{job.id}  queued"
+        waiting.send(signal.SIGINT)
+        assert waiting.end() == 130
+    assert f"job {job.id} stays in the queue" in waiting.output
+    assert stored().state == JobState.QUEUED

@@ -2,6 +2,7 @@
 
 import pytest
 
+from onward.cli.views.text import masked
 from onward import Client
 from onward.stores.migrations import read_migrations
 from tests.postgres import fresh_database
@@ -48,3 +49,21 @@ def test_the_database_of_the_app_is_the_one_that_is_migrated(onward, folder):
 
 def test_plan_and_check_at_once_are_refused(onward):
     assert onward("migrate", "--plan", "--check").code == 2
+
+
+def test_the_advice_to_migrate_names_the_database_that_was_given(onward, folder, postgres_url):
+    for name in ("check", "doctor"):
+        url = postgres_url
+        words = ("migrate", "--check", "--url", url) if name == "check" else ("dead", "list", "--url", url)
+        (folder / "shop.py").write_text(f"from onward import Onward\napp = Onward({url!r}, name='none_yet')\n")
+        ran = onward(*words, "--app", "shop:app")
+        assert ran.code == 5
+        assert f"onward migrate --url {masked(url)} --app shop:app" in ran.err.replace("'", "")
+
+
+def test_a_name_that_fits_nothing_is_told_of_missing_tables_first(onward, folder, postgres_url):
+    (folder / "shop.py").write_text(
+        f"from onward import Onward\napp = Onward({postgres_url!r}, name='none_yet')\n"
+    )
+    ran = onward("dead", "replay", "GROUP", "--reason", "x", "--app", "shop:app")
+    assert "tables are not in this database; run onward migrate --app shop:app" in ran.err

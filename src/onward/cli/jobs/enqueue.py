@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from onward.core.secrets.redaction import Redaction
 
 _JOBS_FAILED = 6
+_APP = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5
 
 
@@ -89,6 +91,7 @@ def command(
     from onward.handlers.clients import Clients
 
     known = find_app(app, url)
+    _refuse_an_app(job, known, words)
     chosen = _read(options)
     # A required contract gives every job a key.
     strict = known is not None and known.policies.settings.contract == "required"
@@ -104,7 +107,14 @@ def command(
         if not wait:
             _print_enqueued(enqueued, as_json=as_json)
             return 0
-        ended = _without_secrets(_wait(client, enqueued, timeout), client.policies.settings.redact)
+        if not as_json:
+            say(f"{short(enqueued.id)}  {enqueued.state or 'removed'}", timed=False)
+        try:
+            job_now = _wait(client, enqueued, timeout)
+        except KeyboardInterrupt:
+            say(f"job {enqueued.id} stays in the queue; onward doctor {enqueued.id} shows it", timed=False)
+            raise
+        ended = _without_secrets(job_now, client.policies.settings.redact)
         return _print_ended(enqueued, ended, as_json=as_json)
 
 
@@ -148,6 +158,13 @@ def _build(
     function = job_type.handler.function
     arguments = words_to_payload(words, function) if payload is None else read_payload(payload)
     return job_type.using(**options).build(**arguments)
+
+
+def _refuse_an_app(job: str, known: Onward | None, words: Sequence[str]) -> None:
+    """Raise InvalidSetting if the job is written as an app, which `onward worker` takes first."""
+    if _APP.fullmatch(job) and (known is None or job not in known.jobs):
+        meant = words[0] if words and "=" not in words[0] else "JOB"
+        raise InvalidSetting(f'"{job}" looks like an app: onward enqueue {clean(meant)} --app {job}')
 
 
 def _say_if_unknown(client: Client, job_type: str) -> None:

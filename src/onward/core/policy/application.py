@@ -15,8 +15,10 @@ SCHEMA = "onward"
 _NAME = re.compile(r"[a-z](?:[a-z0-9_]{0,22}[a-z0-9])?")
 
 
-def schema_of(name: str | None) -> str:
+def schema_of(name: str | None, what: str = "name") -> str:
     """Return the schema of an application's tables; on SQLite it begins their names.
+
+    `what` is where the name came from, for the error about a bad one.
 
     No two names have a table of one name: what stands before the first `onward` is the name.
     """
@@ -24,7 +26,7 @@ def schema_of(name: str | None) -> str:
         return SCHEMA
     if not isinstance(name, str) or not _NAME.fullmatch(name) or SCHEMA in name:
         raise InvalidSetting(
-            f"name is {name!r:.80}; give one such as 'shop': at most 24 lower-case letters, digits and _, "
+            f"{what} is {name!r:.80}; give one such as 'shop': at most 24 lower-case letters, digits and _, "
             f"with a letter at the beginning and without {SCHEMA!r}"
         )
     return f"{name}_{SCHEMA}"

@@ -298,8 +298,8 @@ def _queues(facts: Facts) -> Iterator[Finding]:
 
 
 _CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    _holds, who_works, sharing_workers, _unserved, _unknown_types, _unclaimed, _stuck, _silent_schedule, _breakers, _dead,
-    dead_followed, limits_reached, _failing, _burning, _lease_storm, _sinks, _clocks, _wakeups, _queues,
+    _holds, who_works, sharing_workers, _unserved, _unknown_types, _unclaimed, _stuck, _silent_schedule,
+    _breakers, _dead, dead_followed, limits_reached, _failing, _burning, _lease_storm, _sinks, _clocks, _wakeups, _queues,
 )  # fmt: skip
 
 

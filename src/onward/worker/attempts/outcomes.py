@@ -47,13 +47,15 @@ def unknown_for(job: Job) -> timedelta:
 def unknown(job: Job, length: timedelta, longest: timedelta, known: Collection[str]) -> Outcome:
     """Return the outcome of a job without a handler here, which no live worker has known for `length`.
 
-    `known` are the job types with a handler here. It is released, because another version of the program may know it, and is dead after `longest`.
+    `known` are the job types with a handler here.
+    It is released, because another version of the program may know it, and is dead after `longest`.
     """
     since = (claimed_at(job) - length).timestamp()
     near = get_close_matches(job.job_type, known, 1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
     message = (
-        f"no handler here for job type {job.job_type!r}.{f' Did you mean {near[0]!r}?' if near else ''} If another "
-        "application enqueued it, give the two applications names (Onward(name=…))"
+        f"no handler here for job type {job.job_type!r}.{hint} If another application enqueued it, "
+        "give the two applications names (Onward(name=…))"
     )
     error = ErrorRecord(_UNKNOWN, message, rule="unknown_job_type", detail={"since": since})
     if length >= longest:
