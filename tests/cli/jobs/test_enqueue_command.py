@@ -179,7 +179,9 @@ def test_waiting_tells_how_it_went_and_prints_the_result(onward, app, folder):
         dead = onward("enqueue", "fails", "--wait")
         shown = onward("enqueue", "fails", "--wait", "--json")
     assert (ran.code, json.loads(ran.out)) == (0, {"sent": True, "to": "ada"})
-    assert re.fullmatch(r"\S{36}  queued → running → succeeded   attempt 1/10   [\d.]+ ?m?s\n", ran.err)
+    assert re.fullmatch(
+        r"\S{36}  queued\n\S{36}  queued → running → succeeded   attempt 1/10   [\d.]+ ?m?s\n", ran.err
+    )
     assert (dead.code, dead.out) == (6, "")
     assert "queued → running → dead   attempt 1/1 " in dead.err
     assert dead.err.endswith("  ValueError: bad card: attempts_exhausted\n")
@@ -190,7 +192,7 @@ def test_waiting_tells_how_it_went_and_prints_the_result(onward, app, folder):
 def test_waiting_has_an_end(onward, app):
     ran = onward("enqueue", "fails", "--wait", "--timeout", "0.05")
     assert ran.code == 1
-    assert ran.err.startswith("error ON-JOB-003: ")
+    assert ran.err.splitlines()[1].startswith("error ON-JOB-003: ")
     assert stored().state == JobState.QUEUED
 
 

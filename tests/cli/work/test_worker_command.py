@@ -160,7 +160,7 @@ def test_a_second_signal_gives_back_at_once_and_the_exit_code_names_it(folder, j
         )
         worker.send_until(signal.SIGINT, "releasing 1 running job (Ctrl-C again exits now)")
         assert worker.end() == 130
-    assert worker.output.count("releasing") == 1 + worker.output.count("again releases")
+    assert worker.output.count("releasing") == 1, "it is told once"
     assert (jobs.jobs.get(job_id).state, jobs.jobs.get(job_id).attempt) == (JobState.QUEUED, 0)
     assert "Traceback" not in worker.output
 
@@ -328,6 +328,7 @@ import os, signal, threading
 from datetime import timedelta
 from onward.cli import process
 class Deaf:
+    running = 0
     def stop(self): pass
 process._AFTERWARDS = 0.05
 process.Signals(Deaf(), grace=timedelta(seconds=0.05)).handle()
@@ -342,14 +343,12 @@ threading.Event().wait()
 
 
 def test_a_closed_gate_and_a_paused_queue_are_noted_at_the_start(folder, jobs):
-    put(jobs, "long")
     ops = jobs.acting_as("user:ada")
     ops.queues.pause("q:default", reason="slow")
     ops.gate.close(reason="deploy")
-    with Program(folder, "worker", "app:app", "--drain") as worker:
-        assert worker.end() == 0
-    assert [line for line in worker.lines if line.startswith("note")] == [
-        "note: the gate is closed by user:ada: deploy; no job will start. onward gate open",
-        "note: queue q:default is paused by user:ada: slow; its jobs stay, and --drain does not wait for them. "
-        "onward queues resume q:default",
-    ]
+    with Program(folder, "worker", "app:app") as worker:
+        worker.wait_for("note: the gate is closed by user:ada: deploy; no job will start. onward gate open")
+        worker.wait_for(
+            "note: queue q:default is paused by user:ada: slow; its jobs will not start. "
+            "onward queues resume q:default"
+        )
