@@ -35,6 +35,21 @@ def test_the_facts_of_an_error_are_its_attributes():
     assert (secret.path, secret.kind) == ("$.token", "its name says so")
 
 
+@pytest.mark.parametrize(
+    "described",
+    [
+        {},
+        {"error": "FromTheFuture"},
+        {"error": "JobNotFound", "facts": {"message": "m", "facts": 1, "self": 2}},
+        {"error": "JobNotFound", "message": None, "facts": [1]},
+    ],
+)
+def test_an_incomplete_description_is_an_error_all_the_same(described):
+    made = OnwardError.from_dict(described)
+    assert isinstance(made, OnwardError)
+    assert made.facts == ({} if isinstance(described.get("facts", []), list) else described["facts"])
+
+
 def test_an_error_of_a_class_that_is_not_known_here_keeps_its_code():
     made = OnwardError.from_dict({"error": "FromTheFuture", "code": "ON-NEW-001", "message": "m"})
     assert (type(made), made.code, str(made), made.facts) == (OnwardError, "ON-NEW-001", "m", {})

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from uuid import UUID
 
 from onward.clients.client import AsyncClient
 from onward.clients.records.links import link_to
@@ -23,10 +24,10 @@ from onward.core.inputs.fields import LONGEST, check_text, check_texts
 from onward.core.jobs.actor import Actor
 from onward.core.jobs.job import WAITING, NewJob
 from onward.core.limits.queue_policy import QueueOptions, QueuePolicy
-from onward.core.policy.built_in import BUILT_IN
 from onward.core.policy.category import Category
 from onward.core.policy.contract import check_present
 from onward.core.policy.policies import Policies
+from onward.core.policy.registry import AroundEnqueue
 from onward.core.policy.settings import SettingOptions
 from onward.core.records.artifact import Artifact
 from onward.core.schedules.schedule import Schedule, ScheduleOptions
@@ -39,16 +40,19 @@ from onward.handlers.context.context_effects import is_dry_run
 from onward.handlers.context.event_loop import check_may_block
 from onward.handlers.context.providers import report_broken_rule
 from onward.handlers.declared_schedules import schedule_of
-from onward.handlers.definition import AnyJobFunction, JobDecorator, declare
+from onward.handlers.definition import AnyJobFunction, JobDecorator, register
 from onward.handlers.enqueue_options import check_names
 from onward.handlers.handler import Handler
 from onward.handlers.handles.batch_handle import BatchHandle, BatchOptions, OpenBatch
 from onward.handlers.handles.flow_handle import FlowHandle
-from onward.handlers.handles.handle import Handle
+from onward.handlers.handles.handle import Handle, handle_of
+from onward.handlers.hooks.around_hooks import AroundHooks
+from onward.handlers.hooks.resources import ResourceDecorator
+from onward.handlers.hooks.worker_hooks import StartHooks, StopHooks
 from onward.handlers.job_type import JobType
 from onward.handlers.signal_sender import SignalOptions, read_signal
-from onward.handlers.start_hooks import StartHooks
 from onward.origin import ambient
+from onward.origin_threads import follow_origins
 from onward.sinks import add_sink, sinks_of
 
 if TYPE_CHECKING:
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 A = TypeVar("A", bound="Authorize")
 S = TypeVar("S", bound=Callable[[Alert], object])
+E = TypeVar("E", bound=AroundEnqueue)
 J = TypeVar("J", bound=Judge)
 
 
@@ -93,6 +98,9 @@ class Onward:
         self.job = JobDecorator(self.clients, self._add)
         self._authorize: Authorize | None = None
         self.on_start = StartHooks()
+        self.on_stop = StopHooks()
+        self.resource = ResourceDecorator()
+        self.around = AroundHooks()
 
     @property
     def client(self) -> Client:
@@ -140,13 +148,19 @@ class Onward:
         check_names("batch()", options, BatchOptions.__annotations__)
         return OpenBatch(self.clients, options)
 
-    def enqueue_flow(self, flow: Flow | NewJob) -> FlowHandle:
-        """Enqueue the jobs of a flow that `.then()` or `group()` made, all or none."""
-        return FlowHandle(self.clients.sync.enqueue_flow(flow), self.clients)
+    def enqueue_flow(self, flow: Flow | NewJob, *, tx: object = None) -> FlowHandle:
+        """Enqueue the jobs of a flow that `.then()` or `group()` made, all or none, in `tx` if given."""
+        client = self.clients.sync if tx is None else self.within(tx)
+        return FlowHandle(client.enqueue_flow(flow), self.clients)
 
-    async def aenqueue_flow(self, flow: Flow | NewJob) -> FlowHandle:
-        """Enqueue the jobs of a flow that `.then()` or `group()` made, all or none."""
-        return FlowHandle(await self.clients.current().enqueue_flow(flow), self.clients)
+    async def aenqueue_flow(self, flow: Flow | NewJob, *, tx: object = None) -> FlowHandle:
+        """Enqueue the jobs of a flow that `.then()` or `group()` made, all or none, in `tx` if given."""
+        client = self.clients.current() if tx is None else self.awithin(tx)
+        return FlowHandle(await client.enqueue_flow(flow), self.clients)
+
+    def handle(self, job_id: str | UUID) -> Handle[Any]:
+        """Return the handle of a job that was enqueued anywhere; it reads nothing yet."""
+        return handle_of(job_id, self.clients)
 
     def signal(
         self, event: str, *, key: str | None = None, payload: Any = None, **options: Unpack[SignalOptions]
@@ -174,7 +188,10 @@ class Onward:
         correlation_id: str | None = None,
         traceparent: str | None = None,
     ) -> AbstractContextManager[None]:
-        """Make the jobs that are enqueued within inherit these fields, unless they set their own."""
+        """Make the jobs that are enqueued within inherit these fields, unless they set their own.
+
+        An `org_id` or `project_id` also confines the calls within, and those in threads that start within.
+        """
         read = None if actor is None else Actor.of(actor, InvalidJob)
         actor_type, actor_id = (None, None) if read is None else (read.type, read.id)
         fields = {
@@ -183,6 +200,8 @@ class Onward:
         }  # fmt: skip
         check_texts(fields)
         check_present(self.policies, org_id, project_id, actor_type, actor_id)
+        if org_id is not None or project_id is not None:
+            follow_origins()
         return ambient(**fields)
 
     def category(self, own: Category) -> Category:
@@ -256,6 +275,11 @@ class Onward:
         new = schedule_of(name, job, payload, options, self.policies, jobs=self.jobs)
         return await self.aclient.schedules.put(new, reason=reason)
 
+    def around_enqueue(self, function: E) -> E:
+        """Register a function that yields the job to store, and is sent what the enqueue came to."""
+        self.policies.registry.add_around_enqueue(function)
+        return function
+
     def alert_sink(self, function: S) -> S:
         """Register a function that is called with every alert, besides the sinks of `Onward(alerts=…)`."""
         add_sink(self.policies.registry.sinks, function)
@@ -308,6 +332,8 @@ class Onward:
 
         options.setdefault("authorize", self._authorize)
         options.setdefault("on_start", tuple(self.on_start))
+        options.setdefault("on_stop", tuple(self.on_stop))
+        options.setdefault("around", tuple(self.around))
         if not self.policies.settings.maintenance:
             return Worker(self.handlers, self.clients, **options)
         options["queues"] = served(options.get("queues"))
@@ -375,17 +401,4 @@ class Onward:
         await asyncio.to_thread(self.clients.close)
 
     def _add(self, job_type: AnyJobFunction) -> None:
-        if job_type.name in BUILT_IN:
-            raise InvalidSetting(
-                f"{job_type.name!r} is a job type of Onward's own; give this one another name="
-            )
-        known = self.handlers.get(job_type.name)
-        if known is not None:
-            raise InvalidSetting(
-                f"the job type {job_type.name!r} is defined already, by {known.reference}; "
-                "give this one another name="
-            )
-        declare(job_type.handler, self.policies)
-        self.policies.registry.job_types[job_type.name] = job_type.known
-        self.handlers[job_type.name] = job_type.handler
-        self.jobs[job_type.name] = job_type
+        register(job_type, self.handlers, self.jobs, self.policies)

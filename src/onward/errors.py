@@ -14,6 +14,7 @@ OnwardError
 ├── JobNotEnded (TimeoutError)         the job of a requested result has not ended
 ├── WaitTimedOut (TimeoutError)        `ctx.wait_for()` received no signal in time
 ├── JobFailed                          the job of a requested result is dead or cancelled
+├── JobNotScheduled                    the job does not wait for its time
 ├── AlreadyResolved                    a dead job was replayed, discarded or fixed before
 ├── NotAllowed                         the client's org or the job's category does not allow this
 ├── BatchNotFound (LookupError)        no such batch, for this org
@@ -50,7 +51,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any, Self
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "JobFailed",
     "JobNotEnded",
     "JobNotFound",
+    "JobNotScheduled",
     "LeaseLost",
     "MissingExtra",
     "NotAllowed",
@@ -125,12 +127,14 @@ class OnwardError(Exception):
     @staticmethod
     def from_dict(described: Mapping[str, Any]) -> OnwardError:
         """Return the error that `as_dict` described; for an unknown class, an OnwardError of its code."""
-        message, facts = str(described["message"]), dict(described.get("facts") or {})
-        known = next((one for one in _tree(OnwardError) if one.__name__ == described["error"]), None)
-        if known is not None:
-            return known(message, **facts)
-        error = OnwardError(message, **facts)
-        error.code = str(described["code"])
+        name = described.get("error")
+        known: type[OnwardError] | None = globals()[name] if name in __all__ else None
+        error = (known or OnwardError)(str(described.get("message", "")))
+        if isinstance(facts := described.get("facts"), dict):
+            # Not by keyword: another version may describe a fact of any name.
+            error.__dict__ |= facts | {"facts": dict(facts)}
+        if known is None:
+            error.code = str(described.get("code", OnwardError.code))
         return error
 
 
@@ -239,6 +243,12 @@ class JobFailed(OnwardError):
 
     exit_code, status, code = 6, 409, "ON-JOB-004"
     job_id: str
+
+
+class JobNotScheduled(OnwardError):
+    """The job does not wait for its time: it is ready, runs, waits for something else, or has ended."""
+
+    exit_code, status, code = 4, 409, "ON-JOB-007"
 
 
 class AlreadyResolved(OnwardError):
@@ -390,10 +400,3 @@ class StoreClosed(StoreError):
     """The store was closed, or was opened by the parent of this process."""
 
     code = "ON-DB-007"
-
-
-def _tree(root: type[OnwardError]) -> Iterator[type[OnwardError]]:
-    """Yield a class and all of its subclasses."""
-    yield root
-    for one in root.__subclasses__():
-        yield from _tree(one)

@@ -56,7 +56,10 @@ AMBIENT: ContextVar[Origin | Job | None] = ContextVar("onward_ambient", default=
 """A worker sets the job itself: few handlers need the Origin, so it is not built for every job."""
 
 APPLICATION: ContextVar[Policies | None] = ContextVar("onward_application", default=None)
-"""The policies of the application whose worker runs this code; it has no part in the jobs of another one."""
+"""The policies of the application whose worker runs this code: it decides what its handlers may do.
+
+It has no part in the jobs of another application.
+"""
 
 _FIELDS = (
     "org_id", "project_id", "request_id", "correlation_id", "traceparent", "parent_id",
@@ -140,6 +143,7 @@ def filled(new: NewJob, policies: Policies) -> NewJob:
         unset.pop("parent_id", None)
     child = msgspec.structs.replace(new, **unset)
     if origin.job is not None:
+        check_may(origin.job, "enqueue", APPLICATION.get() or policies)
         check_child(child, origin.job, policies)
     return child
 
@@ -192,7 +196,7 @@ def check_change(policies: Policies) -> None:
     """Raise NotAllowed if the running code is the handler of a job that may change no other job."""
     job = _job()
     if job is not None:
-        check_may(job, "domain", policies)
+        check_may(job, "domain", APPLICATION.get() or policies)
 
 
 def _job() -> Job | None:

@@ -12,10 +12,11 @@ from onward.core.flows.graph import Graph, Link
 from onward.core.jobs.filters import Counts
 from onward.core.jobs.history import Attempt, Cancellation, Dropped, Event
 from onward.core.jobs.job import Enqueued, Job
+from onward.core.jobs.job_types import KnownJobType
 from onward.core.jobs.ledger import Key
 from onward.core.jobs.stats import Durations, Failure, QueueLag, StateCounts
 from onward.core.limits.limit_use import LimitSeen
-from onward.core.limits.pause import Controls, Gate, Pause
+from onward.core.limits.pause import Controls, Gate, Pause, TypeSkip
 from onward.core.limits.queue_policy import Queue, QueuePolicy
 from onward.core.page import Page
 from onward.core.records.artifact import Artifact, ArtifactsPruned, ArtifactsVerified
@@ -85,6 +86,7 @@ __all__ = [
     "JobEnd",
     "JobLease",
     "Key",
+    "KnownJobType",
     "Leases",
     "LimitSeen",
     "Link",
@@ -114,6 +116,7 @@ __all__ = [
     "Swept",
     "Tick",
     "Transaction",
+    "TypeSkip",
     "UsageEvent",
     "UsageTotal",
     "WaitingSend",

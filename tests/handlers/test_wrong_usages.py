@@ -162,5 +162,5 @@ def test_an_option_of_another_queue_is_told_by_its_name_here(app, option, meant)
 
 
 def test_a_job_type_with_retries_is_told_of_its_attempts(app):
-    with pytest.raises(InvalidSetting, match='no option "retries". Did you mean "max_attempts"'):
+    with pytest.raises(InvalidSetting, match=r'no option "retries"\. Did you mean "max_attempts"'):
         app.job(retries=3)(lambda: None)

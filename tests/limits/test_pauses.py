@@ -255,5 +255,7 @@ def test_a_claim_by_hand_respects_the_gate_and_every_pause(client):
     client.job_types.pause("mail", reason="r")
     [job] = client.worker.claim("q:default", 10, worker_id="w")
     assert (job.org_id, job.job_type) == (None, "work")
-    [ours] = client.worker.claim("q:default", 10, worker_id="w", paused_types=["mail"])
-    assert ours.org_id == "acme", "who keeps watch itself is not asked twice"
+    assert client.worker.claim("q:default", 10, worker_id="w", paused_types=["mail"]) == []
+    assert client.worker.claim("q:default", 10, worker_id="w", paused_orgs=[]) == []
+    [ours] = client.worker.claim("q:default", 10, worker_id="w", paused_orgs=[], paused_types=["mail"])
+    assert ours.org_id == "acme", "a worker that keeps watch itself is not asked twice"

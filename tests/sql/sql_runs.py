@@ -30,11 +30,11 @@ from onward.core.work.progress import Report
 from onward.core.work.wait import NewSignal, Parked
 from onward.operations.failures import alerts, breakers, dead_bulk, dead_groups, dead_letters
 from onward.operations.flows import batches, signals
-from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, new_rows, subjects
+from onward.operations.jobs import cancel, enqueue, inspect, key_conflicts, new_rows, run_now, subjects
 from onward.operations.limits import pauses
 from onward.operations.records import artifacts, audit, prune_audit, seal, usage, verify
 from onward.operations.statement import Operation, Row, Several, Statement
-from onward.operations.tenancy import set_org
+from onward.operations.tenancy import find_in_scope, set_org
 from onward.operations.upkeep import doctor
 from onward.operations.work import (
     claim,
@@ -133,7 +133,7 @@ DEAD = (*stored(state="dead", traceparent=None), *[None] * len(LETTER))
 EFFECT = (ID, "e", "once", "begun", "0" * 16, 0, None, 1, 1, micros(NOW), None)
 HOUR = timedelta(hours=1)
 TIMELY = Category(name="timely", slo=Slo(SPAN))
-WORKER_ROW = ("w", "{}", 1, 1, 1, None)
+WORKER_ROW = ("w", None, None, "{}", 1, 1, 1, None)
 BREAKER = ("b", "closed", 1, "j", micros(NOW), None, None, 0, None, None, 0, None, None, None)
 NO_BREAKER = (micros(NOW), None, *[None] * len(BREAKER))
 LINE = (None, None, "k", ID, "pending", 1, 1, None, None, None)
@@ -170,7 +170,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "enqueue with a key": (partial(enqueue.enqueue, FULL, ID), [[(ID, ID, "queued", 0)]]),
     "register": (partial(leases.register, "w", lease=SPAN), [[("w",)]]),
     "extend": (partial(leases.extend, "w", [JobLease(ID, 1, 1)], lease=SPAN), [[(ID, 1, 0)]]),
-    "retire": (partial(leases.retire, "w"), [[("w",)], [("sweeper",)]]),
+    "retire": (partial(leases.retire, "w"), [[("w", None, None)], [("sweeper",)]]),
     "claim": (partial(claim.claim, "q", 1, worker_id="w"), [[stored()]]),
     "claim beside pauses": (
         partial(claim.claim, "q", 1, worker_id="w", paused_orgs=["o"], paused_types=["t"]),
@@ -211,7 +211,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     ),
     "drop a subject whose job runs": (
         partial(subjects.drop_subject, "s", Policies(), policy="delete"),
-        [[(ID, "default", "running", None)], [], [(ID,)], [(ID, "running", None, None)]],
+        [[(ID, "default", "running", None)], [], [(ID,)], [(ID,)], [(ID, "running", None, None)]],
     ),
     "store progress": (partial(progress.store, [(ID, 1, REPORT)]), [[(ID, 1)]]),
     "finish with the last report": (partial(finish.finish, REPORTED), [[(ID,)], []]),
@@ -235,7 +235,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "declared types": (partial(workers.check_declared, "w", DeclaredTypes("shop", {})), [[WORKER_ROW]]),
     "type unknown": (partial(workers.type_unknown_for, "t"), [[(None,)]]),
     "jobs of a worker": (partial(workers.list_running, "w", 1), [[stored()]]),
-    "rescue a worker": (partial(rescue.rescue_worker, "w"), [[("w",)], [], [stored()], []]),
+    "rescue a worker": (partial(rescue.rescue_worker, "w"), [[("w", None, None)], [], [stored()], []]),
     "lead": (partial(leader.lead, "sweeper", "w", ttl=SPAN), [[("w",)]]),
     "ready queues": (polls.ready_queues, [[("q", None, None), (None, None, 1)]]),
     "instructions": (
@@ -256,8 +256,11 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     ),
     "pause": (partial(pauses.pause, "org", "o", reason="r"), [[("org",)]]),
     "resume": (partial(pauses.resume, "job_type", "t"), [[]]),
+    "controls of a claim": (pauses.claim_controls, [[("policy", "q", None, None, None, None)]]),
     "controls": (pauses.controls, [[("gate", "", "r", None, None, 1)]]),
     "promote": (rescue.promote, [[("q", 1, None), (None, None, "k"), (None, None, None)]]),
+    "run now": (partial(run_now.run_now, ID, reason="r"), [[(ID,)], [stored()], [("job.run_now",)]]),
+    "skip": (partial(pauses.skip, "t", reason="r"), [[("skip",)]]),
     "cancel": (partial(cancel.cancel, [ID], reason="r"), [[], [stored()]]),
     "get": (partial(inspect.get_many, [ID]), [[stored()]]),
     "count": (inspect.count, [[]]),
@@ -371,6 +374,7 @@ RUNS: dict[str, tuple[Callable[[], Operation[Any]], list[list[Any]]]] = {
     "write lock": (partial(alone, WRITE_LOCK), [[]]),
     "tables": (partial(require_tables, AnyConnection()), [[(1,)]]),
     "org": (partial(set_org, "o"), [[("o",)]]),
+    "jobs in scope": (partial(find_in_scope, [ID]), [[(ID,)]]),
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from onward.core.jobs.scope import Scope
 from onward.errors import NotAllowed
 from onward.operations.statement import Rows, Statement
-from onward.operations.tenancy import OF_ONE_ORG, check_confined
+from onward.operations.tenancy import BY_LEASE, OF_ONE_ORG, check_confined
 from onward.sql.catalogue import Database, catalogue, sources
 from onward.stores.migrations import read_migrations
 
@@ -44,7 +44,7 @@ def test_the_tables_that_have_an_org_are_found():
 
 
 @pytest.mark.parametrize(("database", "prefix"), DATABASES)
-@pytest.mark.parametrize("name", sorted(OF_ONE_ORG - GIVEN_ROWS - {NUMBER}))
+@pytest.mark.parametrize("name", sorted(OF_ONE_ORG - GIVEN_ROWS - BY_LEASE - {NUMBER}))
 def test_what_a_confined_client_may_run_names_its_org_wherever_it_touches_a_table_of_orgs(
     database, prefix, name
 ):
@@ -87,6 +87,15 @@ def test_no_statement_that_is_allowed_is_unknown():
 )
 def test_a_row_of_another_org_or_of_none_is_refused_before_it_is_written(name, given, rows):
     assert "this client is confined to org 'bolt'" in str(refusal(Statement(name, {given: rows})))
+
+
+@pytest.mark.parametrize("name", sorted(BY_LEASE))
+def test_the_jobs_of_given_leases_are_looked_up_and_others_are_refused_before_they_are_changed(name):  # R14
+    for rows in (Rows(("id",), [("1",), ("2",)]), Rows(("lease",), [(1,)], {"id": "2"})):
+        check = check_confined([Statement(name, {"ended": rows, "returned": Rows((), ())})], Scope("bolt"))
+        assert next(check).name == "find_in_scope"
+        with pytest.raises(NotAllowed, match="job 2 is that of no job of org 'bolt'"):
+            check.send([("1",)])
 
 
 def test_rows_of_the_own_org_are_let_through():

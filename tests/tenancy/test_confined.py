@@ -200,7 +200,7 @@ async def test_an_async_client_is_confined_alike(app, anyio_backend):
         with pytest.raises(JobNotFound):
             await bolt.jobs.get(made.id)
         with pytest.raises(NotAllowed):
-            await bolt.worker.claim("q:default", worker_id="w")
+            await bolt.worker.promote()
     finally:
         await app.aclose()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -38,6 +40,35 @@ def test_an_act_upon_many_jobs_reaches_those_of_the_contexts_org_alone(app, what
     assert "b" in keys
     reached = ids["a"] not in left or left[ids["a"]].state == JobState.CANCELLED
     assert reached or "a" not in keys
+
+
+def in_a_thread(function: Callable[[], object]) -> None:
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+
+
+def in_a_pool(function: Callable[[], object]) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(function).result()
+
+
+@pytest.mark.parametrize("by", [in_a_thread, in_a_pool])
+def test_a_thread_that_starts_in_a_context_is_confined_by_it(app, by):  # R14 R22
+    ids = jobs_of_each(app)
+    with app.context(org_id="a"):
+        by(lambda: MANY["drop_subject"](app))
+    assert set(app.client.jobs.get_many(list(ids.values()))) == {ids[None], ids["b"]}
+
+
+def test_a_pool_acts_for_the_context_of_each_call(app):  # R14
+    with ThreadPoolExecutor(1) as pool:
+        asked = []
+        for org_id in ("a", "b"):
+            with app.context(org_id=org_id):
+                asked.append(pool.submit(lambda: app.client.org_id))
+        asked.append(pool.submit(lambda: app.client.org_id))
+        assert [one.result() for one in asked] == ["a", "b", None]
 
 
 @pytest.mark.anyio

@@ -6,7 +6,7 @@ first two must be answered alike, the third otherwise; and of the other org's ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, get_type_hints
@@ -28,11 +28,11 @@ from onward import (
 from onward.core.failures.alert import Send, sample
 from onward.core.failures.breaker import Answer
 from onward.core.policy.application import DeclaredTypes
-from onward.core.work.progress import JobReport, Report
 from onward.operations.schedules.fire import Known
 from onward.operations.schedules.schedules import checked_schedule
 from tests.stores.postgres.postgres_schema import clean_schema
 from tests.tenancy.plain_role import plain_role
+from tests.tenancy.work_questions import WORK_QUESTIONS, Call
 from tests.tenancy.world import (
     LATER,
     NOBODY,
@@ -46,8 +46,6 @@ from tests.tenancy.world import (
     inhabited,
     running_job,
 )
-
-Call = Callable[[Any, Owner], object]
 
 WHY = {"reason": "why"}
 PATCH = Edit(patch={"n": 1})
@@ -68,6 +66,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     "batches.list": [lambda c, o: c.batches.list(name=f"batch of {o.org_id}")],
     "batches.open": [lambda c, o: len(c.batches.open(on_success=NewJob(job_type="t", **o.place)))],
     "jobs.cancel": [lambda c, o: c.jobs.cancel(o.spare, **WHY)],
+    "jobs.run_now": [lambda c, o: c.jobs.run_now(o.scheduled, **WHY).id],
     "batches.cancel": [lambda c, o: c.batches.cancel(o.batch, **WHY)],
     "flows.cancel": [lambda c, o: c.flows.cancel(o.held, **WHY)],
     "jobs.cancel_subject": [lambda c, o: c.jobs.cancel_subject(f"end {o.org_id[::-1]}", **WHY)],
@@ -158,6 +157,7 @@ ABOUT_AN_ORG: dict[str, list[Call]] = {
     ],
     "worker.parents": [lambda c, o: c.worker.parents(running_job(c, o).id)],
     "worker.note": [lambda c, o: c.worker.note(running_job(c, o).held_lease, "noted") > 0],
+    **WORK_QUESTIONS,
     "worker.artifacts.add": [
         lambda c, o: c.worker.artifacts.add(running_job(c, o), "file", text="new").size,
     ],
@@ -226,13 +226,7 @@ REFUSED: dict[str, Call] = {
     "alerts.unmute": lambda c, _: c.alerts.unmute("0123456789ab"),
     "worker.abdicate": lambda c, _: c.worker.abdicate(WORKER),
     "worker.due": lambda c, _: c.worker.due(Known({"t"})),
-    "worker.claim": lambda c, o: c.worker.claim(f"queue of {o.org_id}", worker_id=WORKER),
     "gate.close": lambda c, _: c.gate.close(**WHY),
-    "worker.extend": lambda c, _: c.worker.extend(WORKER, []),
-    "worker.finish": lambda c, o: c.worker.finish([running_job(c, o).end_with(Succeeded())]),
-    "worker.store_progress": lambda c, o: c.worker.store_progress(
-        [JobReport.of(running_job(c, o), Report(1))]
-    ),
     "worker.held": lambda c, _: c.worker.held(WORKER),
     "worker.lead": lambda c, _: c.worker.lead("something", WORKER),
     "worker.ready_queues": lambda c, _: c.worker.ready_queues(),
@@ -240,6 +234,9 @@ REFUSED: dict[str, Call] = {
     "gate.open": lambda c, _: c.gate.open(),
     "job_types.pause": lambda c, o: c.job_types.pause(f"type of {o.org_id}", **WHY),
     "job_types.resume": lambda c, o: c.job_types.resume(f"type of {o.org_id}"),
+    "job_types.list": lambda c, o: c.job_types.list(),
+    "job_types.skip": lambda c, o: c.job_types.skip(f"type of {o.org_id}", **WHY),
+    "job_types.unskip": lambda c, o: c.job_types.unskip(f"type of {o.org_id}"),
     "queues.pause": lambda c, o: c.queues.pause(f"queue of {o.org_id}", **WHY),
     "queues.resume": lambda c, o: c.queues.resume(f"queue of {o.org_id}"),
     "workers.list": lambda c, _: c.workers.list(),
@@ -248,15 +245,13 @@ REFUSED: dict[str, Call] = {
     "plan": lambda c, _: c.plan(),
     "worker.promote": lambda c, _: c.at(LATER).worker.promote(),
     "protect_orgs": lambda c, _: c.protect_orgs(enable=False),
-    "worker.register": lambda c, o: c.worker.register(f"worker of {o.org_id}"),
-    "worker.release": lambda c, o: c.worker.release([running_job(c, o).held_lease]),
     "worker.rescue": lambda c, _: c.at(NOW + timedelta(days=2000)).worker.rescue(),
     "worker.rescue_worker": lambda c, _: c.worker.rescue_worker(WORKER),
-    "worker.retire": lambda c, _: c.worker.retire(WORKER),
     "worker.follow_up": lambda c, _: c.worker.follow_up(),
     "worker.sweep": lambda c, _: c.at(NOW + timedelta(days=2000)).worker.sweep(WORKER),
     "worker.instructions": lambda c, _: c.worker.instructions(WORKER),
     "worker.check_declared": lambda c, _: c.worker.check_declared(WORKER, DeclaredTypes("shop", {})),
+    "worker.type_unknown_for": lambda c, o: c.worker.type_unknown_for("t", org_id=o.org_id),
     "worker.write": lambda c, o: c.worker.write([POLICIES.end_of(running_job(c, o), Succeeded(), 0.5)]),
     "audit.prune": lambda c, _: c.audit.prune(before=NOW - timedelta(days=1)),
     "audit.seal": lambda c, _: c.audit.seal(),
@@ -313,7 +308,7 @@ REFUSED: dict[str, Call] = {
 }
 
 # Shown by tests of their own.
-ELSEWHERE = {"within"}
+ELSEWHERE = {"within", "worker.claim", "worker.register"}
 
 # What a client is made of, which is no operation.
 PARTS = {"bound", "org_id", "policies", "store"}

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from onward import Category, Context, JobNotFound, JobState, NewJob, NotAllowed, Onward
+from onward.origin_threads import follow_origins
 from onward.results import Job
-from onward.worker.attempts.handler_threads import follow_handlers
 from tests.tenancy import reach_process_jobs as process_jobs
 
 pytestmark = pytest.mark.anyio
@@ -271,9 +271,9 @@ async def test_a_thread_that_runs_already_is_confined_by_the_client_of_the_conte
 
 
 def test_threads_are_wrapped_once_and_run_as_before_outside_of_a_handler():
-    follow_handlers()
+    follow_origins()
     start = threading.Thread.start
-    follow_handlers()
+    follow_origins()
     assert threading.Thread.start is start
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(max, 1, 2).result() == 2

@@ -100,7 +100,7 @@ def test_a_session_of_one_org_changes_nothing_of_another_in_any_table(postgres_u
                     done = session.execute((change if verb == "UPDATE" else f"DELETE FROM {table}").encode())
                     reached |= {table.removeprefix(store.prefix)} if done.rowcount else set()
         own = {"attempts", "live", "ended", "keys", "controls", "usage", "budgets", "artifacts"}
-        own |= {"dead_letters", "effects", "batches", "signals", "awaited"}
+        own |= {"dead_letters", "effects", "batches", "signals", "awaited", "workers"}
         assert reached - {name for name in reached if name.startswith("ended_")} == own, (
             "its own, and no more"
         )

@@ -30,6 +30,7 @@ __all__ = ["NOBODY", "A", "B", "Owner", "World", "connected", "inhabited", "tabl
 WORKER = "a worker of all"
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
+AGES = timedelta(days=1000)
 
 # Known to every client here: what is signed by one is good for all, unless its org is another.
 POLICIES = Policies.of(artifact_secret="s" * 32)
@@ -54,6 +55,8 @@ STATES = (
     "discardable",
     "fixable",
     "mended",
+    "ending",
+    "returning",
     "to replay",
     "to discard",
     "to fix",
@@ -153,10 +156,12 @@ class World:
 def inhabited(client: Client, confined: Client | None = None, *, firm: str | None = None) -> World:
     """Fill the tables of a client with what two orgs, or two projects of a firm, and the whole, have."""
     a, b = Owner(A.org_id, {}, firm=firm), Owner(B.org_id, {}, firm=firm)
-    client.worker.register(WORKER, lease=timedelta(days=1000))
+    client.worker.register(WORKER, lease=AGES)
     client.enqueue(NewJob(job_type="global", payload={"of": "all"}))
     for owner in (a, b):
         _settle(client, owner)
+        for name in ("worker", "leaver"):
+            owner.client(client).worker.register(f"{name} of {owner.org_id}", lease=AGES)
     client.gate.close(reason="for all to see")
     world = World(client, b.client(confined or client), a, b)
     world.before = world.rows_of_a()
@@ -245,10 +250,15 @@ def group_of(owner: Owner) -> str:
 
 def running_job(client: Client, owner: Owner) -> Job:
     """Give a running job as its worker would have it: the own, or one that was made to look like one."""
-    own = client.jobs.list(JobFilter(state="running"))[0]
+    own = _running(client)
     return msgspec.structs.replace(own, id=owner.running, **owner.place)
 
 
 def begun(client: Client) -> Effect:
     """Give an effect that the own running job has begun."""
-    return client.worker.effects.begin(client.jobs.list(JobFilter(state="running"))[0], "begun")
+    return client.worker.effects.begin(_running(client), "begun")
+
+
+def _running(client: Client) -> Job:
+    running = client.jobs.list(JobFilter(state="running"))
+    return next(job for job in running if job.payload["name"] == "running")

@@ -224,6 +224,18 @@ async def test_a_job_type_without_a_handler_suggests_the_nearest_and_names(namel
     await app.aclose()
 
 
+async def test_a_handler_that_is_not_imported_yet_differs_from_no_other(nameless):
+    first, second = nameless("shop.app"), nameless("crm.main")
+    declare(first, "to: str")
+    second.job("not_imported_yet:send")
+    async with first.worker(), second.worker() as worker:
+        await until(lambda: worker.worker_id is not None)
+        seen = {one.application: one.signatures for one in first.client.workers.list()}
+        assert (list(seen["shop.app"]), seen["crm.main"]) == (["send"], {})
+    await second.aclose()
+    await first.aclose()
+
+
 def test_of_two_workers_that_start_at_once_the_later_one_is_refused(client):
     declared = {"a": DeclaredTypes("shop.app", {"send": "1"}), "b": DeclaredTypes("crm.main", {"send": "2"})}
     then = client.at(NOW).worker

@@ -26,6 +26,7 @@ _COMMANDS = {
     "worker": ("work", "Run the jobs of an app."),
     "enqueue": ("jobs", "Put a job into the queue."),
     "tick": ("work", "Run what is due for a few seconds, then end."),
+    "job-types": ("jobs", "List what job types are for; skip the jobs of one, and run them again."),
     "alerts": ("failures", "List, mute and try out alerts."),
     "dead": ("failures", "Look at what died; replay, discard or fix it."),
     "audit": ("records", "Read, export and verify the audit."),
@@ -69,7 +70,7 @@ class _Commands(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         room, _ = _COMMANDS[cmd_name]
-        command = import_module(f"onward.cli.{room}.{cmd_name}").command
+        command = import_module(f"onward.cli.{room}.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)  # noqa: S101 - for the type checker
         return command
 

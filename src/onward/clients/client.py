@@ -194,7 +194,7 @@ class AsyncClient:
 
     @property
     def job_types(self) -> AsyncJobTypes:
-        """The job types: pause and resume them."""
+        """The job types: what each is for; pause, resume and skip their jobs."""
         return AsyncJobTypes(self._binding)
 
     @property

@@ -27,7 +27,7 @@ from onward.handlers.bursts import Burst, take_burst
 from onward.handlers.handler import Executor, Provider
 from onward.handlers.handles.batch_handle import BatchHandle, read_batch
 from onward.handlers.handles.flow_handle import After, read_after
-from onward.handlers.job_keys import KeyMaker, NotificationKey, NotificationKeys
+from onward.handlers.job_keys import ArgumentKeys, KeyMaker, NotificationKey, NotificationKeys
 from onward.origin import filled
 
 _MEANT = {
@@ -89,6 +89,10 @@ class Defaults(TypedDict, total=False):
     """The options of `@app.job()`."""
 
     name: str
+    purpose: str
+    created_by: str
+    triggered_by: str | Sequence[str]
+    enabled: bool
     category: str
     queue: str
     priority: int
@@ -187,7 +191,9 @@ class Request(msgspec.Struct, frozen=True):
         """Return the job with its deadline, key, burst and limit."""
         if self.allowed is not None and new.deadline is None:
             new = msgspec.structs.replace(new, deadline=datetime.now(UTC) + self.allowed)
-        keyed = self.key_of is not None and new.key is None
+        # A required contract makes keys of all arguments itself, with a bucket for a scheduled notification.
+        derived = isinstance(self.key_of, ArgumentKeys) and policies.settings.contract == "required"
+        keyed = self.key_of is not None and new.key is None and not derived
         if not keyed and self.limit is None:
             return new if self.burst is None else self.burst.applied(new, policies)
         # A key and a limit may both contain the org, which may be inherited.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from onward.core.jobs.job import Job, NewJob
+from onward.core.jobs.job_types import DeclaredJobType
 from onward.core.limits.limit import Limit
 from onward.core.records.usage import Usage
 from onward.core.schedules.schedule import NewSchedule
@@ -14,6 +15,7 @@ from onward.core.secrets.secret_policy import Secrets
 from onward.core.work.lifecycle import End
 from onward.core.work.progress import Report
 from onward.core.work.retry import RetryPolicy
+from onward.handlers.hooks.resources import Resource
 
 Executor = Literal["async", "thread", "process"]
 
@@ -29,8 +31,10 @@ class Handler:
     """The function of a job type, and how to call it.
 
     `arguments` checks a payload against the signature and returns keyword arguments; `fingerprint` tells
-    signatures apart. `context` is the name of the parameter that takes the Context. `reference` is
-    `module:qualname`, by which another process finds the job type.
+    signatures apart, and is None until the function is imported. `context` is the name of the parameter that
+    takes the Context, `resources` are those of the parameters that take resources. `declared` is what the
+    code says of the job type. `reference` is `module:qualname`, by which another process finds the job type.
+    `load` imports a function that is not imported yet, and returns its handler.
     """
 
     job_type: str
@@ -39,7 +43,8 @@ class Handler:
     arguments: Callable[[Mapping[str, Any]], dict[str, Any]]
     template: NewJob
     reference: str
-    fingerprint: str
+    fingerprint: str | None
+    declared: DeclaredJobType
     context: str | None = None
     memory: int | None = None
     retry: RetryPolicy | None = None
@@ -48,15 +53,12 @@ class Handler:
     provider: Provider | None = None
     limit: Limit | None = None
     schedule: NewSchedule | None = None
+    resources: Mapping[str, Resource[Any]] = field(default_factory=dict)
+    load: Callable[[], Handler] | None = None
 
 
 class Run(Protocol):
-    """One attempt of a job, as its worker sees it; a Context is built on it.
-
-    `artifacts` counts the artifacts that the attempt has stored.
-    """
-
-    artifacts: int
+    """One attempt of a job, as its worker sees it; a Context is built on it."""
 
     @property
     def job(self) -> Job:

@@ -64,6 +64,17 @@ class NotificationKeys:
         return lifetime_past(end, new, policies, now)
 
 
+@dataclass(frozen=True, slots=True)
+class ArgumentKeys:
+    """Makes the keys of jobs of all their arguments."""
+
+    signature: Signature
+
+    def __call__(self, new: NewJob) -> str:
+        """Return the key of one job."""
+        return job_key(new.job_type, new.org_id, new.project_id, self.signature.effective(new.payload))
+
+
 def key_maker(name: str, options: Mapping[str, Any], signature: Signature) -> KeyMaker | None:
     """Return the function that makes a job type's keys, or None if its jobs have none.
 
@@ -81,7 +92,7 @@ def key_maker(name: str, options: Mapping[str, Any], signature: Signature) -> Ke
         _refuse_secrets(name, "notification_key", (notification.recipient, notification.template), options)
         return maker
     if options.get("unique") is not None:
-        return lambda new: job_key(new.job_type, new.org_id, new.project_id, signature.effective(new.payload))
+        return ArgumentKeys(signature)
     return None
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
+from uuid import UUID
 
 from onward.core.jobs.job import Enqueued, NewJob
+from onward.core.jobs.job_types import DeclaredJobType
 from onward.core.jobs.payload import require_arguments
 from onward.core.policy.policies import Policies
 from onward.core.secrets.redaction import redact_text
@@ -16,7 +18,7 @@ from onward.errors import InvalidArguments, StoreError
 from onward.handlers.clients import Clients
 from onward.handlers.enqueue_options import Options, Request
 from onward.handlers.handler import Handler
-from onward.handlers.handles.handle import Handle
+from onward.handlers.handles.handle import Handle, handle_of
 from onward.handlers.signature import Signature
 from onward.logs import get_logger
 from onward.operations.jobs.new_rows import new_row
@@ -42,6 +44,7 @@ class DeclaredType:
     signature: Signature
     request: Request
     policies: Policies
+    declared: DeclaredJobType
 
     def check(self, payload: Mapping[str, Any]) -> None:
         """Raise InvalidArguments for a payload that the handler's signature does not accept."""
@@ -127,6 +130,10 @@ class JobType(Generic[P, R]):
         except StoreError as error:
             return Handle(self._forgone(new, error), self.clients)
 
+    def handle(self, job_id: str | UUID) -> Handle[R]:
+        """Return the handle of a job of this type that was enqueued anywhere; it reads nothing yet."""
+        return handle_of(job_id, self.clients)
+
     def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         try:
             payload = self._signature.payload(args, kwargs)
@@ -170,7 +177,7 @@ class JobFunction(JobType[P, R], Generic[Q, S, P, R]):
     @property
     def known(self) -> DeclaredType:
         """What clients know of this job type."""
-        return DeclaredType(self._signature, self._request, self.clients.policies)
+        return DeclaredType(self._signature, self._request, self.clients.policies, self.handler.declared)
 
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> S:
         """Run the function itself; the caller passes a Context if it takes one."""

@@ -9,7 +9,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from msgspec import inspect as inspected
 
 from onward.errors import InvalidSetting
 from onward.handlers.context.context import Context
+from onward.handlers.hooks.resources import Resource
 
 _KINDS = inspect.Parameter
 _MODULES = re.compile(r"(?:[\w<>]+\.)+(?=\w)")
@@ -28,7 +29,7 @@ class Parameters:
     """The parameters that a payload fills, each with its resolved type.
 
     `open` means that the function accepts any other argument too; `hooks` are the options of their
-    conversion.
+    conversion. `resources` fill parameters that no payload fills.
     """
 
     parameters: list[inspect.Parameter]
@@ -36,6 +37,7 @@ class Parameters:
     open: bool
     shown: str
     hooks: dict[str, Any] = field(default_factory=dict)
+    resources: dict[str, Resource[Any]] = field(default_factory=dict)
 
 
 def read_parameters(function: Callable[..., Any]) -> Parameters:
@@ -44,12 +46,15 @@ def read_parameters(function: Callable[..., Any]) -> Parameters:
     hints = _hints(function)
     parameters: list[inspect.Parameter] = []
     contexts: list[str] = []
+    resources: dict[str, Resource[Any]] = {}
     is_open = False
     for parameter in inspect.signature(function).parameters.values():
         _check_kind(name, parameter)
         hint = hints.get(parameter.name, Any)
         if _is_context(hint):
             contexts.append(parameter.name)
+        elif isinstance(parameter.default, Resource):
+            resources[parameter.name] = parameter.default
         elif parameter.kind is _KINDS.VAR_KEYWORD:
             is_open = True
         else:
@@ -58,7 +63,8 @@ def read_parameters(function: Callable[..., Any]) -> Parameters:
         raise InvalidSetting(f"{name}() takes a Context twice, as {' and '.join(contexts)}; drop one")
     context = contexts[0] if contexts else None
     hooks = _hooks(name, parameters)
-    return Parameters(parameters, context, is_open, _shown(function, context, hints), hooks)
+    shown = _shown(function, {context, *resources}, hints)
+    return Parameters(parameters, context, is_open, shown, hooks, resources)
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -93,15 +99,15 @@ def _is_context(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, Context)
 
 
-def _shown(function: Callable[..., Any], context: str | None, hints: dict[str, Any]) -> str:
-    """Return the signature as its caller sees it: without the Context, and without the modules of types."""
+def _shown(function: Callable[..., Any], supplied: Collection[str | None], hints: dict[str, Any]) -> str:
+    """Return the signature as its caller sees it: without what the worker supplies, nor modules of types."""
     signature = inspect.signature(function)
     parameters = [
         parameter.replace(
             annotation=_Shown(hints[parameter.name]) if parameter.name in hints else parameter.empty
         )
         for parameter in signature.parameters.values()
-        if parameter.name != context
+        if parameter.name not in supplied
     ]
     return str(signature.replace(parameters=parameters, return_annotation=signature.empty))
 

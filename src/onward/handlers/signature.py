@@ -38,9 +38,10 @@ class Signature:
         self.name = function.__name__
         read = read_parameters(function)
         self.context = read.context
+        self.resources = read.resources
         self.text = f"{self.name}{read.shown}"
         self.open = read.open
-        self.fingerprint = _fingerprint(read)
+        self.fingerprint: str | None = _fingerprint(read)
         self.names = [p.name for p in read.parameters]
         self._defaults = {
             p.name: default

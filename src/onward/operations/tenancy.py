@@ -32,32 +32,42 @@ OF_ONE_ORG = _LISTING | frozenset({
     "add_artifact",
     "add_followers",
     "add_job_artifact",
+    "advance_job",
     "begin_effect",
     "cancel_followers",
     "cancel_jobs",
     "change_held_jobs",
+    "claim_unpaused_jobs",
     "close_batch",
     "count_ends",
     "count_jobs",
     "delete_artifact",
     "delete_jobs",
     "discard_dead_letters",
+    "doom_jobs",
     "end_batches",
     "enqueue_jobs",
     "enqueue_keyed_jobs",
     "explain_refusals",
+    "extend_worker",
     "find_batch_members",
+    "find_claim_controls",
     "find_dependents",
+    "find_ending_jobs",
     "find_idle_batches",
+    "find_in_scope",
     "find_origin",
     "find_parents",
     "find_signal",
     "find_subject_jobs",
+    "finish_alike",
+    "finish_jobs",
     "fix_dead_letter",
     "follow_dead_jobs",
     "follow_jobs",
     "forget_followers",
     "forget_key",
+    "free_keys",
     "get_artifact",
     "get_batches",
     "get_dead_letter",
@@ -101,6 +111,8 @@ OF_ONE_ORG = _LISTING | frozenset({
     "move_followers",
     "note_audit",
     "note_cancel_request",
+    "note_run_now",
+    "park_jobs",
     "pick_dead_letters",
     "pick_dead_of_group",
     "pick_dead_of_subject",
@@ -111,11 +123,15 @@ OF_ONE_ORG = _LISTING | frozenset({
     "read_audit",
     "read_effect",
     "read_held_job",
+    "register_worker",
     "replay_dead_letters",
     "report_usage",
+    "rerun_jobs",
     "reset_effect",
     "resolve_followers",
+    "retire_worker",
     "set_control",
+    "store_progress",
     "store_signal",
     "sum_attempts",
     "tie_followers",
@@ -123,6 +139,9 @@ OF_ONE_ORG = _LISTING | frozenset({
     "wake_waiting",
 })  # fmt: skip
 """The statements that a confined client may run."""
+
+BY_LEASE = frozenset({"finish_alike", "finish_jobs", "park_jobs", "rerun_jobs"})
+"""Those that change the jobs with these leases, whatever their org."""
 
 _CONTROLS = frozenset({"lift_control", "set_control"})
 
@@ -172,8 +191,12 @@ def in_org(
 
 
 def check_confined(statements: Sequence[Statement], scope: Scope) -> Operation[None]:
-    """Refuse statements that a client of this scope may not run; reads the parents of new jobs."""
+    """Refuse statements that a client of this scope may not run.
+
+    Reads which org the parents of new jobs and the jobs of ends are of, which for a job never changes.
+    """
     parents: set[JobId] = set()
+    ending: set[JobId] = set()
     for statement in statements:
         if statement.name not in OF_ONE_ORG:
             raise not_allowed("this operation concerns all orgs", scope)
@@ -182,19 +205,28 @@ def check_confined(statements: Sequence[Statement], scope: Scope) -> Operation[N
             what = f"{params['scope']} {params['name']!r}" if params["name"] else f"the {params['scope']}"
             reach = "one org" if scope.project_id is None else "one project"
             raise not_allowed(f"pausing or resuming {what} concerns more than {reach}", scope)
+        if statement.name in BY_LEASE:
+            sets = [rows for rows in params.values() if isinstance(rows, Rows)]
+            ending |= {str(job_id) for rows in sets for job_id in _column(rows, "id") - {None}}
         # `changes` are for the jobs that hold the keys of new jobs.
         for rows in (params.get("jobs"), params.get("changes")):
             if isinstance(rows, Rows):
                 _check_rows(rows, scope)
                 parents |= {str(parent) for parent in _column(rows, "parent_id") - {None}}
-    if parents:
-        found = yield Statement("get_jobs", {"ids": as_json(sorted(parents))})
-        # A parent of another org and a parent that does not exist get the same answer, so that nothing leaks.
-        if missing := sorted(parents - {row[0] for row in found}):
-            raise NotAllowed(
-                f"parent_id {missing[0]} is no job of {scope}, so nothing was stored; "
-                "give the id of a job that is"
-            )
+    # A job of another org and a job that does not exist get the same answer, so that nothing leaks.
+    if parents and (missing := sorted(parents - (yield from find_in_scope(parents)))):
+        raise NotAllowed(
+            f"parent_id {missing[0]} is no job of {scope}, so nothing was stored; "
+            "give the id of a job that is"
+        )
+    if ending and (missing := sorted(ending - (yield from find_in_scope(ending)))):
+        raise not_allowed(f"the end of job {missing[0]} is that of no job of {scope}", scope)
+
+
+def find_in_scope(ids: Iterable[JobId]) -> Operation[frozenset[JobId]]:
+    """Return those of some jobs that the client can see."""
+    rows = yield Statement("find_in_scope", {"ids": as_json(sorted(ids))})
+    return frozenset(job_id for (job_id,) in rows)
 
 
 def not_allowed(what: str, scope: Scope) -> NotAllowed:

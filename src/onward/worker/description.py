@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from onward.core.jobs.job_types import described
 from onward.core.policy.application import DeclaredTypes
 from onward.core.policy.built_in import BUILT_IN
 from onward.handlers.handler import Handler
@@ -36,6 +37,7 @@ def about(
         "concurrency": concurrency,
         "queues": None if queues is None else dict(queues),
         "job_types": sorted(handlers),
+        "described": described({name: handler.declared for name, handler in handlers.items()}),
         "providers": {
             name: handler.provider for name, handler in handlers.items() if isinstance(handler.provider, str)
         },
@@ -46,11 +48,16 @@ def about(
 
 
 def declared_types(handlers: Mapping[str, Handler], application: str) -> DeclaredTypes:
-    """Return what an application declares; the built-in job types are not its own."""
-    return DeclaredTypes(
-        application,
-        {name: handler.fingerprint for name, handler in handlers.items() if name not in BUILT_IN},
-    )
+    """Return what an application declares; the built-in job types are not its own.
+
+    A handler that is not imported yet has no fingerprint, so it differs from no other.
+    """
+    signatures = {
+        name: handler.fingerprint
+        for name, handler in handlers.items()
+        if name not in BUILT_IN and handler.fingerprint is not None
+    }
+    return DeclaredTypes(application, signatures)
 
 
 def describe(worker_id: str, runs: Collection[Running], waiting: int) -> str:

@@ -12,6 +12,7 @@ from onward.core.inputs.duration import duration
 from onward.errors import StoreUnreachable
 from onward.logs import get_logger
 from onward.worker.description import Kind
+from onward.worker.hooks.hook_calls import call_stop_hooks
 from onward.worker.options import WorkerSettings
 from onward.worker.parts import Parts
 from onward.worker.stopping import Stopping
@@ -132,6 +133,8 @@ class Ending:
             if loop.done() and not loop.cancelled():
                 loop.exception()
         parts = self._parts
+        if loops and not self._settings.drain and not self._stopping.abandon.is_set():
+            await call_stop_hooks(self._settings.on_stop)
         await parts.executor.close(min(self._settings.timings.stop, self._stop_seconds))
         if parts.breakers is not None:
             await parts.breakers.close()

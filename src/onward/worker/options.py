@@ -15,7 +15,8 @@ from onward.core.policy.built_in import BUILT_IN
 from onward.core.work.lifecycle import Transition
 from onward.errors import InvalidSetting
 from onward.handlers.handler import Handler
-from onward.handlers.start_hooks import StartHook
+from onward.handlers.hooks.around_hooks import AroundHook
+from onward.handlers.hooks.worker_hooks import StartHook, WorkerHook
 from onward.worker.attempts.authorization import Authorize
 from onward.worker.description import Kind
 from onward.worker.timings import Timings
@@ -37,7 +38,9 @@ class WorkerOptions(TypedDict, total=False):
     on_registered: Callable[[str], None] | None
     on_end: Callable[[Job, Transition], None] | None
     authorize: Authorize | None
+    around: Sequence[AroundHook]
     on_start: Sequence[StartHook]
+    on_stop: Sequence[WorkerHook]
     kind: Kind
     timings: Timings
 
@@ -57,7 +60,9 @@ class WorkerSettings:
     on_registered: Callable[[str], None] | None = None
     on_end: Callable[[Job, Transition], None] | None = None
     authorize: Authorize | None = None
+    around: Sequence[AroundHook] = ()
     on_start: Sequence[StartHook] = ()
+    on_stop: Sequence[WorkerHook] = ()
     kind: Kind = "worker"
     timings: Timings = _TIMINGS
 

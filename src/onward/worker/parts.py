@@ -68,7 +68,7 @@ class Parts:
         self.executor = held.executor = Executor(
             handlers, clients, self.buffer, held.ended,
             client=client, concurrency=concurrency, patience=settings.timings.stop,
-            authorize=settings.authorize, breakers=self.breakers,
+            authorize=settings.authorize, around=settings.around, breakers=self.breakers,
         )  # fmt: skip
         self.reporter = Reporter(client, outage, self.executor.running)
         self.finisher = held.finisher = Finisher(
@@ -145,6 +145,7 @@ class Parts:
 
     def _update(self, instructions: Instructions) -> None:
         self.claimer.update(instructions)
+        self.executor.known.skip({one.job_type: one.reason for one in instructions.skips})
         self.executor.running.cancel_requested(instructions.cancel_requested)
         if self.breakers is not None:
             self.breakers.update(instructions.breakers)

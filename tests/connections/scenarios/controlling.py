@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from onward.core.jobs.ids import JobId
-from onward.core.limits.pause import Gate, Pause
+from onward.core.limits.pause import Gate, Pause, TypeSkip
+from onward.core.policy.policies import DEFAULT_POLICIES
 from onward.core.work.claim import ReadyQueues
-from onward.operations.jobs import cancel
+from onward.errors import JobNotScheduled
+from onward.operations.jobs import cancel, job_types, run_now
 from onward.operations.limits import pauses
 from onward.operations.work import claim, leader, polls, rescue
 from tests.connections.scenarios.steps import HOUR, LEASE, NOW, QUEUE, Go, look, put, register, take
@@ -32,6 +36,16 @@ def claims_are_held_back(go: Go) -> list[JobId]:
     assert not go(pauses.resume("org", "é"))
     assert [job.id for job in go(claim.claim(QUEUE, 9, worker_id="w", paused_types=["'mail'"]))] == [acme.id]
     assert go(pauses.open_gate())
+    assert go(pauses.skip("'mail'", reason="é"))
+    assert not go(pauses.skip("'mail'", reason="é"))
+    assert go(polls.instructions("w")).skips == {TypeSkip("'mail'", "é", "user", "é", NOW)}
+    known = {one.name: one for one in go(job_types.list_job_types(DEFAULT_POLICIES))}
+    assert (known["'mail'"].purpose, known["'mail'"].workers, known["'mail'"].skip) == (
+        "é",
+        1,
+        TypeSkip("'mail'", "é", "user", "é", NOW),
+    )
+    assert go(pauses.unskip("'mail'"))
     return [acme.id, mail.id, free.id]
 
 
@@ -54,4 +68,19 @@ def one_worker_leads_and_sweeps(go: Go) -> list[JobId]:
     return [held.id, later.id, job.id]
 
 
-SCENARIOS: list[Callable[[Go], list[JobId]]] = [claims_are_held_back, one_worker_leads_and_sweeps]
+def a_waiting_job_runs_now(go: Go) -> list[JobId]:
+    register(go)
+    later, ready = put(go, delay=HOUR, job_type="'é'"), put(go)
+    assert go(run_now.run_now(later.id, reason="%s")).run_at == NOW
+    with pytest.raises(JobNotScheduled, match="is ready already"):
+        go(run_now.run_now(ready.id, reason="%s"))
+    assert go(rescue.promote()).queues == {QUEUE: 1}
+    assert {job.id for job in take(go)} == {later.id, ready.id}
+    return [later.id, ready.id]
+
+
+SCENARIOS: list[Callable[[Go], list[JobId]]] = [
+    claims_are_held_back,
+    a_waiting_job_runs_now,
+    one_worker_leads_and_sweeps,
+]

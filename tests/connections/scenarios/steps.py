@@ -52,5 +52,12 @@ def events(go: Go, job_id: JobId) -> list[str]:
     return [event.event for event in go(inspect.events_of(job_id))]
 
 
+WORKER_INFO = {
+    "host": "é",
+    "job_types": ["'mail'"],
+    "described": {"'mail'": {"name": "'mail'", "purpose": "é"}},
+}
+
+
 def register(go: Go, worker: str = "w") -> None:
-    go(leases.register(worker, lease=LEASE, info={"host": "é"}))
+    go(leases.register(worker, lease=LEASE, info=WORKER_INFO))

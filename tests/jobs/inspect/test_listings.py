@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 
 from onward import Client, Failed, InvalidSetting, JobFilter, NewJob, Succeeded
-from onward.clients.sync.jobs import enqueuing
+from onward.clients.sync.jobs import storing
 from onward.core.jobs.filters import Order
 from onward.core.jobs.ids import IdMaker, id_time
 from onward.core.jobs.job import Job
@@ -62,7 +62,7 @@ def short_reach(monkeypatch: pytest.MonkeyPatch) -> int:
 def spaced_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each id is of a second of its own: a page ends with a whole millisecond."""
     seconds = itertools.count(1_800_000_000)
-    monkeypatch.setattr(enqueuing, "_ids", IdMaker(lambda: next(seconds) * 10**9, os.urandom))
+    monkeypatch.setattr(storing, "ids", IdMaker(lambda: next(seconds) * 10**9, os.urandom))
 
 
 @pytest.mark.parametrize(

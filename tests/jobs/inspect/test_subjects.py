@@ -167,6 +167,31 @@ def test_a_job_that_runs_while_its_subject_is_deleted_is_deleted_at_its_end(work
     assert working.worker.follow_up() == 0
 
 
+@pytest.mark.parametrize("conflict", ["return", "replace", "reset"])
+def test_a_new_request_beside_it_gets_a_job_of_its_own(working, conflict):  # R22, R28
+    new = job("invoice", key="k", unique="forever", on_conflict=conflict)
+    put(working, new)
+    [taken] = working.at(T).worker.claim("q:default", 5, worker_id="w")
+    working.at(T).jobs.drop_subject("booking:42", policy="delete", reason="GDPR")
+    again = working.at(T).enqueue(new)
+    assert again.created
+    working.at(T).worker.finish([taken.end_with(Succeeded())]).require()
+    assert working.jobs.get(again.id).state == "queued"
+    assert working.keys.get("k").job_id == again.id
+    assert not working.at(T).enqueue(replace(new, on_conflict="return")).created
+
+
+def test_a_client_of_one_org_deletes_its_running_jobs_too(working):  # R22, R14
+    mine, theirs = put(working, job("a", org_id="a"), job("b", org_id="b"))
+    ends = [
+        taken.end_with(Succeeded()) for taken in working.at(T).worker.claim("q:default", 5, worker_id="w")
+    ]
+    dropped = working.at(T).for_org("a").jobs.drop_subject("booking:42", policy="delete")
+    assert dropped.cancelled == {mine}
+    working.at(T).worker.finish(ends).require()
+    assert [one.id for one in working.jobs.list()] == [theirs]
+
+
 def test_so_it_is_if_its_worker_is_lost(working):  # R22
     [running] = put(working, job("invoice", key="k"))
     [_] = working.at(T).worker.claim("q:default", 5, worker_id="w")

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,13 @@ from tests.policy.contract.conftest import ORG
 pytestmark = pytest.mark.anyio
 
 ONCE = RetryPolicy(kind="fixed", base=timedelta(hours=1), jitter=False, max_attempts=3)
+
+
+def of_job(origin: dict[str, Any]) -> dict[str, Any]:
+    """The same origin as the fields of a NewJob."""
+    actor_type, actor_id = origin["actor"].split(":")
+    named = {name: value for name, value in origin.items() if name != "actor"}
+    return {**named, "actor_type": actor_type, "actor_id": actor_id}
 
 
 async def run_all(app: Onward) -> dict[str, Job]:
@@ -138,6 +146,45 @@ async def test_an_audit_enrichment_can_write_nothing_but_audit_and_artifacts(str
     jobs = await run_all(strict)
     assert (jobs["enrich"].state, jobs["enrich"].error.reason) == (JobState.DEAD, "not_allowed")
     assert (refused, len(jobs)) == (["enqueue", "enqueue"], 1)
+
+
+async def test_no_other_client_grants_what_the_category_does_not(make_app, strict, origin):  # R30 S4-11
+    other = make_app()
+    own = strict.client.enqueue(NewJob(job_type="idle", queue="q:elsewhere", key="idle", **of_job(origin)))
+    new = NewJob(job_type="child", org_id=ORG, project_id=origin["project_id"])
+    refused: list[str] = []
+
+    def tries(client: Client) -> None:
+        for call in (lambda: client.jobs.cancel(own.id, reason="r"), lambda: client.enqueue(new)):
+            try:
+                call()
+            except NotAllowed:
+                refused.append("refused")
+
+    @strict.job(category="audit_enrichment")
+    def enrich() -> None:
+        tries(Client(store=strict.client.store))
+        tries(other.client)
+        thread = threading.Thread(target=tries, args=(other.client,))
+        thread.start()
+        thread.join()
+
+    @strict.job(category="audit_enrichment")
+    async def enriches() -> None:
+        for call in (other.aclient.jobs.cancel(own.id, reason="r"), other.aclient.enqueue(new)):
+            with pytest.raises(NotAllowed, match="which may not: "):
+                await call
+            refused.append("refused")
+
+    await enrich.using(**origin).aenqueue()
+    await enriches.using(**origin).aenqueue()
+    await strict.worker(drain=True, concurrency=1, queues={"q:default": 1}).run()
+    assert len(refused) == 8
+    assert {job.job_type: job.state for job in strict.client.jobs.list()} == {
+        "idle": "queued", "enrich": "succeeded", "enriches": "succeeded",
+    }  # fmt: skip
+    await other.aclose()
+    await strict.aclose()
 
 
 async def test_a_plan_succeeds_only_with_an_artifact_and_changes_nothing(strict, origin):  # S4-12, S4-13

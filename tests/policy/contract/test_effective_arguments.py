@@ -40,6 +40,24 @@ def test_a_default_that_is_spelt_out_makes_no_second_job(make_app, options):  # 
     assert notify.enqueue("ada", "bye").created
 
 
+@pytest.mark.parametrize("way", ["of its type", "of the enqueue"])
+def test_the_same_notification_for_another_day_is_another_one(strict, origin, way):  # S4-9
+    def notify(to: str) -> None:
+        raise NotImplementedError
+
+    options = {"unique": "7d"} if way == "of its type" else {}
+    told = strict.job(category="notification", **options)(notify).using(**origin)
+    told = told if options else told.using(unique="7d")
+    first = told.using(run_at=NINE).enqueue("ada")
+    assert not told.using(run_at=NINE + timedelta(minutes=59)).enqueue("ada").created
+    assert told.using(run_at=NINE + 3 * DAY).enqueue("ada").created
+    with strict.context(**origin):
+        new = NewJob(
+            job_type="notify", payload={"to": "ada"}, run_at=NINE, unique=None if options else 7 * DAY
+        )
+        assert strict.client.enqueue(new).id == first.id
+
+
 def test_a_required_contract_sees_the_same_call_however_it_is_spelt(strict, origin):  # R28, S4-2, S4-28
     @strict.job
     def send(to: str, body: str = "", copies: int = 1) -> None:

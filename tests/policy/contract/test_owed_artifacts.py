@@ -1,9 +1,11 @@
 """A job that owes an artifact may leave it in any of its attempts, steps or calls."""
 
+from collections.abc import Generator
+
 import pytest
 
-from onward import Category, Context, Onward, Retry, Snooze
-from onward.results import Artifact
+from onward import Category, Context, Failed, Onward, Outcome, Retry, Snooze
+from onward.results import Artifact, Job
 from tests.policy.contract.conftest import MakeApp
 
 
@@ -81,7 +83,23 @@ def test_a_transaction_asks_for_earlier_ones_too(app, left):  # R32
 
     handle = plan.enqueue()
     app.tick()
-    assert state_of(app, handle.id) == ("succeeded" if left else "unrecoverable")
+    assert state_of(app, handle.id) == ("succeeded" if left else "artifact_missing")
+
+
+@pytest.mark.parametrize("by", ["the end", "a transaction"])
+def test_one_that_was_deleted_again_does_not_count(app, by):  # R32
+    @app.job(category="plan")
+    def plan(ctx: Context) -> None:
+        left = ctx.artifact("plan.txt", text="x")
+        ctx.client.artifacts.delete(left.id, reason="r")
+        if by == "a transaction":
+            with ctx.transaction():
+                pass
+
+    handle = plan.enqueue()
+    app.tick()
+    assert state_of(app, handle.id) == "artifact_missing"
+    assert app.client.jobs.get(handle.id).error.error_class == "ArtifactMissing"
 
 
 def test_an_artifact_of_another_job_does_not_count(app):  # R32
@@ -104,3 +122,41 @@ def test_an_export_of_the_strict_profile_owes_one(strict, origin):  # R32, S4-15
     kept, lost = (export.using(**origin).enqueue(leaves=leaves) for leaves in (True, False))
     strict.tick()
     assert [state_of(strict, kept.id), state_of(strict, lost.id)] == ["succeeded", "artifact_missing"]
+
+
+@pytest.mark.parametrize("kind", ["async", "thread"])
+def test_functions_around_the_attempt_see_what_the_debt_came_to(app, kind):  # R32
+    seen: list[Outcome] = []
+
+    @app.around
+    def watch(job: Job) -> Generator[None, Outcome, None]:
+        seen.append((yield))
+
+    @app.job(category="plan", name="async")
+    async def on_the_loop() -> None: ...
+
+    @app.job(category="plan", name="thread")
+    def in_a_thread() -> None: ...
+
+    handle = (on_the_loop if kind == "async" else in_a_thread).enqueue()
+    app.tick()
+    assert state_of(app, handle.id) == "artifact_missing"
+    [outcome] = seen
+    assert isinstance(outcome, Failed)
+    assert outcome.error.rule == "artifact_missing"
+
+
+def test_an_artifact_of_an_earlier_attempt_counts_within_them_too(app):  # R32
+    @app.around
+    def watch(job: Job) -> Generator[None, Outcome, None]:
+        yield
+
+    @app.job(category="plan")
+    def plan(ctx: Context) -> None:
+        if ctx.job.attempt == 1:
+            ctx.artifact("plan.txt", text="x")
+            raise Retry("again", after=0)
+
+    handle = plan.enqueue()
+    app.tick()
+    assert state_of(app, handle.id) == "succeeded"

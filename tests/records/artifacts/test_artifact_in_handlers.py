@@ -111,9 +111,7 @@ def test_an_async_handler_opens_its_input_and_leaves_its_output(app):  # S4-14
 
 
 @pytest.mark.anyio
-async def test_a_handler_in_a_process_of_its_own_does_the_same_and_its_count_comes_back(
-    client, place
-):  # S4-13
+async def test_a_handler_in_a_process_of_its_own_does_the_same(client, place):  # S4-13
     source = client.for_org("acme").artifacts.put("input", LARGE)
     client.worker.register("w")
     client.enqueue(NewJob(job_type=copy.name, org_id="acme", payload={"source": source.ref}))
@@ -127,7 +125,6 @@ async def test_a_handler_in_a_process_of_its_own_does_the_same_and_its_count_com
         ref = await pool.run(copy.handler, attempt, timeout=60)
     finally:
         await pool.close()
-    assert attempt.artifacts == 2
     assert client.artifacts.read(ref) == LARGE
     assert [found.name for found in client.artifacts.list(job_id=job.id)] == [
         "note.txt",
@@ -174,7 +171,6 @@ def test_a_job_that_was_claimed_by_another_worker_can_leave_nothing(app, started
     app.client.worker.rescue().require()
     with pytest.raises(LeaseLost):
         ctx.artifact("late", b"x")
-    assert ctx._run.artifacts == 1
     assert [found.name for found in app.client.artifacts.list()] == ["early"]
     assert app.client.jobs.events(ctx.job.id)[-1].event == "job.stale_result_rejected"
 

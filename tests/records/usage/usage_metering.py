@@ -18,7 +18,7 @@ def claimed(client: Client, org: str | None = None, *, now: datetime | None = No
     new = NewJob(**{"job_type": "t", "org_id": org, "queue": "q:default", **fields})  # type: ignore[arg-type]
     job_id = client.at(now).enqueue(new).id
     # As a worker that has not heard yet that the budget of the org is spent.
-    held = client.at(now).worker.claim(str(new.queue), 100, worker_id="w", paused_orgs=[])
+    held = client.at(now).worker.claim(str(new.queue), 100, worker_id="w", paused_orgs=[], paused_types=[])
     [job] = [job for job in held if job.id == job_id]
     return job
 

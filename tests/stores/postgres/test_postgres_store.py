@@ -51,7 +51,10 @@ def test_each_operation_of_a_worker_or_a_web_request_is_one_round_trip(store, po
         trip("enqueue with a key", lambda: client.enqueue(NewJob(job_type="t", key="k")))
         trip("enqueue a duplicate", lambda: client.enqueue(NewJob(job_type="t", key="k")))
         trip("enqueue many", lambda: client.enqueue_many([NewJob(job_type="t")] * 100))
-        jobs = trip("claim", lambda: client.worker.claim("q:default", 10, worker_id="w", paused_orgs=[]))
+        jobs = trip(
+            "claim",
+            lambda: client.worker.claim("q:default", 10, worker_id="w", paused_orgs=[], paused_types=[]),
+        )
         trip("extend", lambda: client.worker.extend("w", [job.held_lease for job in jobs]))
         outcomes: list[Outcome] = [Succeeded(), Failed({"error_class": "E"})]
         ends = [

@@ -1,11 +1,11 @@
 """Right and wrong uses of job types; a type checker reports just the lines that say so."""
 
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator
 from datetime import timedelta
 from typing import Any, assert_type
 
-from onward import Category, Context, Handle, NewJob, Onward, RateLimited, RetryPolicy
-from onward.results import Job
+from onward import Category, Context, Handle, NewJob, Onward, Outcome, RateLimited, RetryPolicy
+from onward.results import Enqueued, Job
 
 app = Onward()
 POLICY = RetryPolicy(kind="fixed", base=timedelta(seconds=1))
@@ -163,3 +163,64 @@ def judge(error: BaseException) -> RateLimited | None:
 
 
 assert_type(judge(KeyError()), RateLimited | None)
+
+
+# Around attempts and enqueues, and resources.
+class Pool:
+    def fetch(self) -> str:
+        return ""
+
+
+@app.around
+async def traced(job: Job) -> AsyncGenerator[None, Outcome]:
+    outcome = yield
+    assert_type(outcome, Outcome)
+
+
+@app.around
+def counted(job: Job) -> Generator[None, Outcome, None]:
+    yield
+
+
+@app.around  # error
+def not_around(job: Job) -> int:
+    return 1
+
+
+@app.around_enqueue
+def tagged(new: NewJob) -> Generator[NewJob, Enqueued, None]:
+    enqueued = yield new
+    assert_type(enqueued.created, bool)
+
+
+@app.resource
+async def pool() -> AsyncIterator[Pool]:
+    yield Pool()
+
+
+@app.resource
+def number() -> int:
+    return 1
+
+
+@app.job
+async def fetch_pages(
+    ctx: Context, name: str, *, pool: Pool = pool.injected, count: int = number.injected
+) -> str:
+    return pool.fetch()
+
+
+@app.job
+async def wrong(pool: int = pool.injected) -> None: ...  # error
+
+
+fetch_pages.enqueue("a")
+fetch_pages.enqueue()  # error
+
+# Handles by id.
+assert_type(send_confirmation.handle("id"), Handle[dict[str, bool]])
+assert_type(app.handle("id"), Handle[Any])
+
+# A handler that is imported later.
+app.job("billing:charge", queue="q:billing").enqueue(order=1)
+app.job("billing:charge", queue=1)  # error

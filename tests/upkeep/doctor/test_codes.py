@@ -46,7 +46,7 @@ def test_every_command_that_a_remedy_names_exists():
         for argument in call.args
         for part in ast.walk(argument)
         if isinstance(part, ast.expr)
-        for word in re.findall(r"^onward (\w+)", text_of(part))
+        for word in re.findall(r"^onward ([\w-]+)", text_of(part))
     }
     assert {"gate", "queues", "worker", "tick", "dead", "breakers", "migrate"} <= named
     assert named <= set(_COMMANDS)

@@ -9,6 +9,7 @@ import pytest
 
 from onward.core.failures.alert import raises_alert
 from onward.core.failures.breaker import Breaker
+from onward.core.limits.pause import TypeSkip
 from onward.core.policy.category import Slo
 from onward.core.upkeep.diagnosis import Finding
 from onward.core.upkeep.facts import (
@@ -39,6 +40,7 @@ def died(last_hour: int = 0, hour_before: int = 0, jobs: int = 1) -> DeadSeen:
 
 BUSY = [RunningSeen("w", "q:a", 2)]
 KNOWS_X = a_worker(job_types=frozenset("x"))
+SKIP = TypeSkip("t", "moving", "user", "ada", NOW)
 SLO = Slo(MINUTE, 0.9)
 LOST = [a_worker(f"w{at}", seen=MINUTE, lost_at=NOW - 29 * SECOND, host="box") for at in range(3)]
 
@@ -49,6 +51,7 @@ CASES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "the gate is closed": ({"holds": [hold("gate")]}, {"gate_closed"}),
     "a queue is paused": ({"holds": [hold("queue", "q:a")]}, {"queue_paused"}),
     "a job type is paused": ({"holds": [hold("job_type", "t")]}, {"job_type_paused"}),
+    "a job type is skipped": ({"skips": [SKIP]}, {"job_type_skipped"}),
     "an org is paused": ({"holds": [hold("org", "acme")]}, {"org_paused"}),
     "a budget is spent": ({"holds": [hold("budget", "acme")]}, {"budget_spent"}),
     "nobody ever worked": ({"workers": []}, {"no_worker"}),
@@ -213,6 +216,7 @@ def test_a_breaker_that_somebody_opened_is_a_problem():
         ({"holds": [hold("queue", "q; rm")]}, "queue_paused", "onward queues resume 'q; rm'"),
         ({"holds": [hold("org", "acme")]}, "org_paused", "onward queues resume --org acme"),
         ({"holds": [hold("job_type", "t")]}, "job_type_paused", "onward queues resume --job-type t"),
+        ({"skips": [SKIP]}, "job_type_skipped", "onward job-types unskip t"),
         ({"workers": []}, "no_worker", "onward worker APP"),
         ({"workers": [a_tick(HOUR)]}, "tick_silent", "onward tick APP"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from onward import (
     Category,
     Client,
+    Context,
     Failed,
     InvalidJob,
     InvalidSetting,
@@ -98,6 +100,39 @@ def test_so_is_one_of_a_job_type(app):  # R31
     with pytest.raises(InvalidJob, match="after its deadline"):
         app.enqueue_batch([work.using(run_at=datetime.now(UTC) + 2 * HOUR).build()])
     work.using(delay="30m").enqueue()
+
+
+@pytest.mark.parametrize("way", ["one", "many", "for_org", "flow", "batch", "callback"])
+def test_so_is_one_that_names_only_its_job_type(app, way):  # R31
+    @app.job(deadline="1s")
+    def work() -> None: ...
+
+    new, client = NewJob(job_type="work", delay=HOUR), app.client
+    ways: dict[str, Callable[[], object]] = {
+        "one": lambda: client.enqueue(new),
+        "many": lambda: client.enqueue_many([NewJob(job_type="t"), new]),
+        "for_org": lambda: client.for_org("a").enqueue(new),
+        "flow": lambda: client.enqueue_flow(NewJob(job_type="t").then(new)),
+        "batch": lambda: client.batches.enqueue([new]),
+        "callback": lambda: client.batches.enqueue([NewJob(job_type="t")], on_success=new),
+    }
+    with pytest.raises(InvalidJob, match="after its deadline"):
+        ways[way]()
+    assert client.jobs.list().items == []
+
+
+def test_so_is_one_that_a_handler_enqueues(app):  # R31
+    @app.job(deadline="1s")
+    def work() -> None: ...
+
+    @app.job
+    def tries(ctx: Context) -> None:
+        ctx.enqueue(NewJob(job_type="work", delay=HOUR))
+
+    handle = tries.enqueue()
+    app.tick()
+    assert "after its deadline" in app.client.jobs.get(handle.id).error.message
+    assert len(app.client.jobs.list().items) == 1
 
 
 def test_how_often_a_rate_limit_may_be_waited_for_is_part_of_a_policy():  # R12

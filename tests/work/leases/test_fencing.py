@@ -6,6 +6,7 @@ import sqlite3
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from onward import (
     Cancelled,
@@ -241,6 +242,21 @@ def test_a_claim_that_goes_on_past_a_job_leaves_what_is_before_it_to_the_next(cl
         assert numbers == [[0, 1], ["urgent", 2], [3, 4, 5]]
     with pytest.raises(InvalidSetting, match="past"):
         client.worker.claim("q:default", worker_id="w", past="the last one")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"priority": 2**70}, {"priority": "1"}, {"run_at": datetime(2026, 1, 1)}, {"id": "x"}, {"id": 7}],  # noqa: DTZ001
+    ids=str,
+)
+def test_a_claim_past_a_place_that_no_job_can_have_is_refused(client, wrong):  # R7
+    client.worker.register("w")
+    job_id = client.enqueue(NewJob(job_type="t")).id
+    past = QueuePosition.of(client.jobs.get(job_id))
+    [name] = wrong
+    with pytest.raises(InvalidSetting, match=rf"past\.{name} is "):
+        client.worker.claim("q:default", worker_id="w", past=replace(past, **wrong))
+    assert client.jobs.get(job_id).state == JobState.QUEUED
 
 
 def test_large_and_small_jobs_are_claimed_together_in_their_order(client):

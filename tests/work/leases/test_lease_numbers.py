@@ -9,6 +9,7 @@ from onward.core.work.progress import JobReport, Report
 
 ABSURD = [
     {"lease": 2**70}, {"lease": -1}, {"lease": 1.0}, {"lease": True}, {"attempt": 2**31}, {"attempt": -1},
+    {"attempt": 0},
 ]  # fmt: skip
 CALLS = {
     "finish": lambda worker, job: worker.finish([job.end_with(Succeeded())]),
@@ -28,7 +29,7 @@ def test_an_absurd_lease_gets_a_clear_error(client, call, absurd):  # R7
     client.worker.register("w")
     [job] = client.worker.claim("q:default", worker_id="w")
     [name] = absurd
-    with pytest.raises(InvalidSetting, match=rf"^{name} is .*; give a whole number from 0 to"):
+    with pytest.raises(InvalidSetting, match=rf"^{name} is .*; give a whole number from [01] to"):
         call(client.worker, replace(job, **absurd))
     assert client.jobs.get(job.id) == job
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from datetime import timedelta
 
 import pytest
 
-from onward import Context, JobState, RateLimited, RetryPolicy, Unrecoverable
+from onward import Context, JobState, Outcome, RateLimited, RetryPolicy, Skip, Unrecoverable
+from onward.results import Job
 from onward.worker.worker import Worker
 from tests.worker.attempts import logged_jobs
 from tests.worker.waiting import SOON, drain, until
@@ -84,6 +85,48 @@ async def test_a_failure_in_a_child_process_shows_the_traceback_of_the_child(app
     assert "logged_jobs.py" in record.exc_text
     assert record.exc_text.endswith("KeyError: 'order 5'\n")
     assert "attempt_runner" not in record.exc_text
+
+
+@pytest.mark.parametrize("kind", ["async", "thread"])
+async def test_so_it_is_within_functions_around_the_attempt(app, heard, kind):
+    @app.around
+    async def outer(job: Job) -> AsyncGenerator[None, Outcome]:
+        yield
+
+    @app.around
+    def inner(job: Job) -> Generator[None, Outcome, None]:
+        yield
+        if job.payload["order"] == 6:
+            raise LookupError("inner")
+        if job.payload["order"] == 7:
+            raise Skip("never mind")
+
+    def fail(order: int) -> None:
+        raise KeyError(f"order {order}")
+
+    @app.job(max_attempts=1)
+    async def on_the_loop(order: int) -> None:
+        fail(order)
+
+    @app.job(max_attempts=1)
+    def in_a_thread(order: int) -> None:
+        fail(order)
+
+    job_type = on_the_loop if kind == "async" else in_a_thread
+    jobs = [await job_type.aenqueue(order) for order in (5, 6, 7)]
+    await drain(app)
+    [own], [replaced], none = (heard.about(job.id) for job in jobs)
+    assert own.exc_info[0] is KeyError
+    assert functions_of(own) == [job_type.handler.function.__name__, "fail"]
+    assert replaced.exc_info[0] is LookupError
+    assert none == []
+
+
+async def test_a_handler_that_can_not_be_imported_is_seen_with_its_exception(app, heard):
+    job = await app.job("lazy_nowhere:work", max_attempts=1).aenqueue()
+    await drain(app)
+    [record] = heard.about(job.id)
+    assert "lazy_nowhere" in str(record.exc_info[1])
 
 
 @pytest.mark.parametrize("way", ["embedded", "lifespan", "tick", "atick"])

@@ -36,7 +36,8 @@ def unknown_since(app: Onward, job_type: str, length: timedelta) -> str:
     job_id = client.enqueue(NewJob(job_type=job_type)).id
     client.worker.register("old", info={"job_types": ["other"]})
     [held] = client.worker.claim("q:default", worker_id="old")
-    met = ErrorRecord("UnknownJobType", "met", detail={"since": (datetime.now(UTC) - length).timestamp()})
+    since = (datetime.now(UTC) - length).timestamp()
+    met = ErrorRecord("UnknownJobType", "met", detail={"since": since, "lease": held.lease})
     client.worker.finish([held.end_with(Released(timedelta(microseconds=1), met))]).require()
     client.worker.retire("old")
     client.worker.promote()
@@ -125,6 +126,22 @@ async def test_a_run_by_a_worker_that_knows_the_type_starts_the_time_anew(app): 
     await knows.aclose()
     assert (await drain(app)).released == 1
     assert app.client.jobs.get(job_id).state is JobState.SCHEDULED
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("outcome", [Snooze(0), Released(timedelta())], ids=["waits", "is released"])
+async def test_so_does_one_by_a_program_of_ones_own(app, outcome):  # R13
+    job_id = unknown_since(app, "by_hand", TEN)
+    worker = app.client.worker
+    worker.register("hand")
+    [held] = worker.claim("q:default", worker_id="hand")
+    worker.finish([held.end_with(outcome)]).require()
+    worker.retire("hand")
+    worker.promote()
+    assert (await drain(app)).released == 1
+    job = app.client.jobs.get(job_id)
+    assert job.state is JobState.SCHEDULED
+    assert unknown_for(job) < timedelta(minutes=1)
 
 
 def test_the_time_is_a_setting():  # R13

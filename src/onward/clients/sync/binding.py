@@ -24,7 +24,7 @@ from onward.operations.flows import after_end
 from onward.operations.statement import Operation, Scalar, with_params
 from onward.operations.tenancy import check_confined, in_org, not_allowed, set_org
 from onward.operations.walk import FollowUp, Outside, Rest, Step, Walk
-from onward.origin import check_change, scope_of_code, scope_of_handler
+from onward.origin import check_change, inherit, scope_of_code, scope_of_handler
 from onward.stores import Store
 
 T = TypeVar("T")
@@ -95,16 +95,20 @@ class Binding:
         return self.having(role="worker") if self.bound.role == "caller" else self
 
     def placed(self, jobs: Iterable[NewJob]) -> list[NewJob]:
-        """Return the jobs with the bound org, project and actor where they have none of their own.
-
-        Raises InvalidJob for a job that would be due after its deadline.
-        """
+        """Return the jobs with the bound org, project and actor where they have none of their own."""
         bound = self.bound
-        placed = in_org(jobs, bound.org_id, bound.project_id, bound.actor)
-        for new in placed:
+        return in_org(jobs, bound.org_id, bound.project_id, bound.actor)
+
+    def complete(self, jobs: Iterable[NewJob]) -> list[NewJob]:
+        """Return the jobs as they are to be stored: placed, filled in by their types, and inherited.
+
+        Raises InvalidJob for a job that would be due after its deadline, which its type may have set.
+        """
+        complete = list(inherit(self.placed(jobs), self.policies))
+        for new in complete:
             if isinstance(new, NewJob) and new.deadline is not None:
                 check_due(new, self.now())
-        return placed
+        return complete
 
     def require_all_orgs(self, what: str) -> None:
         """Raise NotAllowed for a client that is confined to one org; the call `what` concerns all orgs."""

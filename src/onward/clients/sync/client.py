@@ -195,7 +195,7 @@ class Client:
 
     @property
     def job_types(self) -> JobTypes:
-        """The job types: pause and resume them."""
+        """The job types: what each is for; pause, resume and skip their jobs."""
         return JobTypes(self._binding)
 
     @property

@@ -18,6 +18,10 @@ class RuleBroken(Unrecoverable):
     """A business rule forbids it, such as a conflict, or a step that the current state does not allow."""
 
 
+class ArtifactMissing(Unrecoverable):
+    """The job has left no artifact, and its category requires one."""
+
+
 class Retry(Exception):
     """The attempt failed and counts; `after` replaces the back-off of the job's category."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from onward.core.failures.causes import Seen
-from onward.core.failures.handler_errors import Retry, RuleBroken, Unrecoverable
+from onward.core.failures.handler_errors import ArtifactMissing, Retry, RuleBroken, Unrecoverable
 from onward.core.failures.http_response import answer_of, peek
 from onward.core.failures.verdict import Kind, Verdict
 from onward.core.inputs.duration import duration
@@ -27,7 +27,7 @@ RULE_NAMES = frozenset(
         "validation", "not_allowed", "missing_scopes", "ratelimit_exceeded", "http_401", "http_403",
         "http_408", "http_425", "http_429", "http_5xx", "http_refused", "http_4xx", "http_other", "timeout",
         "connection", "database_conflict", "database_locked", "database_lost", "database_full",
-        "wait_timed_out", "unclassified",
+        "wait_timed_out", "artifact_missing", "unclassified",
     }
 )  # fmt: skip
 """The names of the built-in rules; an application's rules must have other names."""
@@ -105,6 +105,8 @@ def raised(seen: Seen, _now: datetime | None) -> Verdict | None:
     """Return the verdict that a handler states by raising Unrecoverable, Retry or RateLimited, or None."""
     error = seen.error
     match error:
+        case ArtifactMissing():
+            return Verdict("artifact_missing", "unrecoverable", reason="artifact_missing")
         case Unrecoverable(hint=hint, link=link):
             rule = "business_rule" if isinstance(error, RuleBroken) else "raised_unrecoverable"
             return Verdict(rule, "unrecoverable", hint=_text(hint), link=_text(link))

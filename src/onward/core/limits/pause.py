@@ -37,11 +37,22 @@ class Pause(msgspec.Struct, frozen=True):
     paused_at: datetime
 
 
+class TypeSkip(msgspec.Struct, frozen=True):
+    """A switch: jobs of this type are claimed, and end as succeeded with outcome skipped without a run."""
+
+    job_type: str
+    reason: str
+    actor_type: str | None
+    actor_id: str | None
+    skipped_at: datetime
+
+
 class Controls(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds claims back: the gate, if it is closed, and the pauses."""
+    """What holds claims back: the gate, if it is closed, and the pauses; and which job types are skipped."""
 
     gate: Gate | None = None
     pauses: frozenset[Pause] = frozenset()
+    skips: frozenset[TypeSkip] = frozenset()
 
     def paused(self, scope: Hold) -> frozenset[str]:
         """Return the paused queues, orgs or job types, or the orgs whose budget is spent."""

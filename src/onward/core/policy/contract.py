@@ -137,9 +137,9 @@ def check_may(job: Job, capability: Capability, policies: Policies) -> None:
         )
 
 
-def owes_artifact(job: Job, left: int, policies: Policies) -> bool:
-    """Whether the category requires an artifact, and this run has `left` none: an earlier one may have."""
-    return not left and policies.category_of(job).needs_artifact
+def owes_artifact(job: Job, policies: Policies) -> bool:
+    """Whether the job must leave an artifact, in this run or in an earlier one."""
+    return policies.category_of(job).needs_artifact
 
 
 def artifact_missing(job: Job) -> str:
@@ -153,8 +153,7 @@ def check_stored(job: Job, policies: Policies) -> None:
 
 
 def check_child(new: NewJob, job: Job, policies: Policies) -> None:
-    """Raise NotAllowed for a job that the running job may not enqueue."""
-    check_may(job, "enqueue", policies)
+    """Raise NotAllowed for a job of another org or project than those of the running job."""
     if policies.settings.tenancy != "off" and job.org_id is not None and new.org_id != job.org_id:
         raise _beyond(job, "org", job.org_id, new.org_id, "enqueue")
     if job.project_id is not None and new.project_id != job.project_id:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
@@ -10,7 +11,8 @@ from typing import Any, Protocol
 from onward.core.failures.alert import Sink
 from onward.core.failures.app_rules import Classification
 from onward.core.failures.breaker import BreakerSettings
-from onward.core.jobs.job import NewJob
+from onward.core.jobs.job import Enqueued, NewJob
+from onward.core.jobs.job_types import DeclaredJobType
 from onward.core.limits.limit import Limit
 from onward.core.limits.queue_policy import QueuePolicy
 from onward.core.policy.category import CATEGORIES, Category
@@ -18,9 +20,17 @@ from onward.core.secrets.secret_policy import Secrets
 from onward.core.work.retry import RetryPolicy
 from onward.errors import InvalidSetting
 
+AroundEnqueue = Callable[[NewJob], Generator[NewJob, Enqueued, None]]
+"""A function that yields the job to store instead of its own, and is sent what the enqueue came to."""
+
 
 class KnownType(Protocol):
     """What clients and operations know of a job type that the application defines."""
+
+    @property
+    def declared(self) -> DeclaredJobType:
+        """What the code says of the job type, for people."""
+        ...
 
     def check(self, payload: Mapping[str, Any]) -> None:
         """Raise InvalidArguments for a payload that the handler's signature does not accept."""
@@ -56,6 +66,7 @@ class Registry:
     queues: dict[str, QueuePolicy] = field(default_factory=dict)
     sinks: list[Sink] = field(default_factory=list)
     classification: Classification = field(default_factory=Classification)
+    around_enqueue: list[AroundEnqueue] = field(default_factory=list)
 
     def add_breaker(self, name: str, settings: BreakerSettings) -> None:
         """Add the breaker of a provider or queue; raise InvalidSetting if it has one."""
@@ -69,3 +80,12 @@ class Registry:
             raise InvalidSetting(f"queue() has been called for {name!r} before; declare it once")
         self.queues[name] = policy
         return policy
+
+    def add_around_enqueue(self, function: AroundEnqueue) -> None:
+        """Add a function around each enqueue; raise InvalidSetting unless it is a generator function."""
+        if not inspect.isgeneratorfunction(function):
+            raise InvalidSetting(
+                f"around_enqueue() got {function!r:.80}, which does not yield; write `enqueued = yield new` "
+                "in a plain def: it runs for sync and async enqueues"
+            )
+        self.around_enqueue.append(function)

@@ -11,6 +11,7 @@ import msgspec
 from onward.core.failures.breaker import Breaker
 from onward.core.jobs.job import Job
 from onward.core.limits.admission import PermitsSeen
+from onward.core.limits.pause import TypeSkip
 from onward.core.policy.category import Slo
 from onward.core.work.effect import Effect
 from onward.core.work.wait import Awaited as AwaitedSignal
@@ -29,12 +30,15 @@ class Hold(msgspec.Struct, frozen=True):
 class WorkerSeen(msgspec.Struct, frozen=True, kw_only=True):
     """The row of a worker; `queues` is None if it serves all, `job_types` None if it may know all.
 
-    `signatures` has the fingerprint of each job type of its own.
+    One with an org or a project runs only jobs of these. `signatures` has the fingerprint of each job type of
+    its own.
     """
 
     HIDDEN: ClassVar = frozenset({"signatures"})
 
     id: str
+    org_id: str | None = None
+    project_id: str | None = None
     kind: str = "worker"
     application: str | None = None
     host: str | None = None
@@ -49,6 +53,10 @@ class WorkerSeen(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: datetime
     lease_until: datetime
     lost_at: datetime | None = None
+
+    def may_run(self, org_id: str | None, project_id: str | None) -> bool:
+        """Whether it may run jobs of this org and project."""
+        return self.org_id in {None, org_id} and self.project_id in {None, project_id}
 
     def lives(self, now: datetime) -> bool:
         """Whether its lease is valid."""
@@ -252,6 +260,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
     here: datetime
     holds: Sequence[Hold] = ()
+    skips: Sequence[TypeSkip] = ()
     workers: Sequence[WorkerSeen] = ()
     ready: Sequence[QueueSeen] = ()
     loads: Mapping[str, QueueLoad] = {}

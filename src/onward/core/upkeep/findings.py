@@ -14,7 +14,7 @@ from onward.core.upkeep.diagnosis import Finding, fine, found, lasting, problem,
 from onward.core.upkeep.facts import Facts, QueueSeen, WorkerSeen
 from onward.core.upkeep.flow_findings import dead_followed
 from onward.core.upkeep.limit_findings import limits_reached
-from onward.core.upkeep.pause_findings import breaker_open, held
+from onward.core.upkeep.pause_findings import breaker_open, held, skipped
 from onward.core.upkeep.queue_findings import queue_bound
 from onward.core.upkeep.schedule_findings import silent_schedules
 from onward.core.upkeep.worker_findings import (
@@ -48,6 +48,8 @@ def _holds(facts: Facts) -> Iterator[Finding]:
     for hold in facts.holds:
         waiting = {"queue": queues, "job_type": types}.get(hold.scope, {hold.name})
         yield held(hold, jobs_wait=hold.name in waiting)
+    for skip in facts.skips:
+        yield skipped(skip)
 
 
 def _unserved(facts: Facts) -> Iterator[Finding]:
@@ -299,7 +301,8 @@ def _queues(facts: Facts) -> Iterator[Finding]:
 
 _CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _holds, who_works, sharing_workers, _unserved, _unknown_types, _unclaimed, _stuck, _silent_schedule,
-    _breakers, _dead, dead_followed, limits_reached, _failing, _burning, _lease_storm, _sinks, _clocks, _wakeups, _queues,
+    _breakers, _dead, dead_followed, limits_reached, _failing, _burning, _lease_storm, _sinks, _clocks,
+    _wakeups, _queues,
 )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
-"""Findings about jobs that are held on purpose: the gate, pauses, budgets and breakers."""
+"""Findings about jobs that are held or skipped on purpose: the gate, pauses, skips, budgets and breakers."""
 
 from __future__ import annotations
 
 from onward.core.failures.breaker import Breaker
+from onward.core.limits.pause import TypeSkip
 from onward.core.upkeep.diagnosis import Finding, found, positional, problem, quoted, warning
 from onward.core.upkeep.facts import Hold
 
@@ -41,6 +42,21 @@ def held(hold: Hold, *, jobs_wait: bool = True) -> Finding:
                 f"client.usage.set_budget({hold.name!r}, limit_micros=…, period=…)",
                 org_id=hold.name, **evidence,
             )  # fmt: skip
+
+
+def skipped(skip: TypeSkip) -> Finding:
+    """Return the finding for a job type whose jobs succeed without a run."""
+    actor = ":".join(part for part in (skip.actor_type, skip.actor_id) if part)
+    return warning(
+        "job_type_skipped",
+        f"job type {skip.job_type} is skipped{f' by {actor}' if actor else ''}: {skip.reason}; "
+        "its jobs succeed without a run",
+        f"onward job-types unskip {positional(skip.job_type)}",
+        job_type=skip.job_type,
+        since=skip.skipped_at,
+        reason=skip.reason,
+        actor=actor or None,
+    )
 
 
 def breaker_open(breaker: Breaker) -> Finding:

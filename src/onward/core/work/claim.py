@@ -9,10 +9,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from onward.core.inputs.checks import whole_number, zoned
+from onward.core.inputs.fields import FIRST_PRIORITY, LAST_PRIORITY
 from onward.core.inputs.wire_form import Instant
-from onward.core.jobs.ids import JobId
+from onward.core.jobs.ids import JobId, is_id
 from onward.core.jobs.job import Job
 from onward.core.limits.pause import Controls
+from onward.errors import InvalidSetting
 
 MOST_PER_CLAIM = 10_000
 
@@ -31,6 +34,13 @@ class QueuePosition(msgspec.Struct, frozen=True):
     def of(cls, job: Job) -> QueuePosition:
         """Return the place of a job in its queue."""
         return cls(job.priority, job.run_at, job.id)
+
+    def check(self) -> None:
+        """Raise InvalidSetting for a place that no job can have."""
+        whole_number("past.priority", self.priority, FIRST_PRIORITY, LAST_PRIORITY)
+        zoned("past.run_at", self.run_at)
+        if not isinstance(self.id, str) or not is_id(self.id):
+            raise InvalidSetting(f"past.id is {self.id!r:.80}; give the id of the last job that you claimed")
 
 
 class PolicyClaim(msgspec.Struct, frozen=True):

@@ -22,13 +22,13 @@ class JobLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     job_id: JobId
     lease: Annotated[int, Meta(ge=0)]
-    attempt: Annotated[int, Meta(ge=0)]
+    attempt: Annotated[int, Meta(ge=1)]
 
 
 def check_lease(lease: int, attempt: int) -> None:
     """Raise InvalidSetting for numbers that no claim can have given."""
     whole_number("lease", lease, 0, MOST_LEASES)
-    whole_number("attempt", attempt, 0, MOST_ATTEMPTS)
+    whole_number("attempt", attempt, 1, MOST_ATTEMPTS)
 
 
 class Leases(msgspec.Struct, frozen=True):

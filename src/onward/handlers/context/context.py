@@ -341,18 +341,14 @@ class Context:
     ) -> Artifact:
         """Store a file that this job made: `path=`, `text=` or bytes; raises LeaseLost for a lost lease."""
         self.require("artifact")
-        made = self._sync.worker.artifacts.add(self._run.job, name, data, **options)
-        self._run.artifacts += 1
-        return made
+        return self._sync.worker.artifacts.add(self._run.job, name, data, **options)
 
     async def aartifact(
         self, name: str, data: Content | None = None, **options: Unpack[ArtifactOptions]
     ) -> Artifact:
         """Store a file that this job made: `path=`, `text=` or bytes; raises LeaseLost for a lost lease."""
         self.require("artifact")
-        made = await self._current.worker.artifacts.add(self._run.job, name, data, **options)
-        self._run.artifacts += 1
-        return made
+        return await self._current.worker.artifacts.add(self._run.job, name, data, **options)
 
     def open_artifact(self, artifact: str, *, role: str | None = None) -> IO[bytes]:
         """Open a verified copy of an artifact of this job's org, by id or ref; raises ArtifactNotFound."""

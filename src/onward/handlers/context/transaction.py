@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from onward.clients.client import AsyncClient
 from onward.connections import begin_async
 from onward.connections.shielded import unbroken_async
-from onward.core.failures.handler_errors import Unrecoverable
+from onward.core.failures.handler_errors import ArtifactMissing
 from onward.core.jobs.job import NewJob
 from onward.core.policy.contract import artifact_missing, owes_artifact
 from onward.core.policy.policies import Policies
@@ -49,7 +49,6 @@ async def transaction_async(
 ) -> AsyncIterator[AsyncTransaction]:
     """Begin a transaction on the handler's connection, or on a new one that is closed afterwards."""
     lent = await client.store.connect() if connection is None else None
-    artifacts = run.artifacts
     try:
         chosen = connection if lent is None else lent
         manager = begin_async(chosen, client.store.database, client.store.prefix)
@@ -60,8 +59,6 @@ async def transaction_async(
             tx = AsyncTransaction(run, clients, chosen, confined(client.within(chosen), run.job))
             yield tx
         except BaseException as error:
-            # Artifacts that were rolled back do not count.
-            run.artifacts = artifacts
             swallowed = await manager.__aexit__(type(error), error, error.__traceback__)
             run.undone()
             if not swallowed:
@@ -103,12 +100,12 @@ async def _written(run: Run, client: AsyncClient, end: End) -> Leases:
 
 
 async def _check_artifact(run: Run, client: AsyncClient) -> None:
-    """Raise Unrecoverable for a job that owes an artifact, and left none in this run or an earlier one."""
+    """Raise ArtifactMissing for a job that owes an artifact, and left none in this run or an earlier one."""
     job = run.job
-    if not owes_artifact(job, run.artifacts, client.policies):
+    if not owes_artifact(job, client.policies):
         return
     if not (await confined(client, job).artifacts.list(job_id=job.id, limit=1)).items:
-        raise Unrecoverable(artifact_missing(job))
+        raise ArtifactMissing(artifact_missing(job))
 
 
 def _success(run: Run, policies: Policies, result: Any) -> End:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
+from uuid import UUID
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from onward.core.inputs.checks import not_negative
 from onward.core.inputs.duration import Duration
 from onward.core.jobs.history import Cancellation
-from onward.core.jobs.ids import JobId
+from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import ENDED, Change, Enqueued, Job, JobState
 from onward.core.secrets.redaction import REDACTION
 from onward.core.work.error_record import ErrorRecord
@@ -43,7 +44,7 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
     @property
     def state(self) -> JobState | None:
-        """The state that was last read; None if the job was removed and only its key is left."""
+        """The state that was last read; None if none was, or if the job was removed and its key is left."""
         return self._enqueued.state
 
     @state.setter
@@ -131,6 +132,14 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         self.state = answer.state
         return answer
 
+    def run_now(self, *, reason: str) -> Job:
+        """Let the job run now if it waits for its time; raises JobNotFound and JobNotScheduled."""
+        return self._seen(self._clients.sync.jobs.run_now(self.id, reason=reason))
+
+    async def arun_now(self, *, reason: str) -> Job:
+        """Let the job run now if it waits for its time; raises JobNotFound and JobNotScheduled."""
+        return self._seen(await self._clients.current().jobs.run_now(self.id, reason=reason))
+
     def _seen(self, job: Job) -> Job:
         self.state, self._progress = job.state, job.progress
         return job
@@ -140,6 +149,11 @@ def check_may_wait(call: str, instead: str, timeout: Duration | None) -> None:
     """Raise InvalidSetting on a thread whose event loop runs, unless the call only reads: with 0 it does."""
     if timeout != 0:
         check_may_block(call, instead)
+
+
+def handle_of(job_id: str | UUID, clients: Clients) -> Handle[Any]:
+    """Return the handle of a job by its id, with an unknown state; raises InvalidJob for what is no id."""
+    return Handle(Enqueued(normalise_id(job_id), None, created=False), clients)
 
 
 def pauses(timeout: Duration | None) -> Iterator[float]:

@@ -59,7 +59,11 @@ def drop_subject(
 
 
 def _doom(ids: list[JobId], *, reason: str) -> Operation[frozenset[JobId]]:
-    """Mark running jobs to be deleted at their end; delete those that run no longer, and return them."""
+    """Mark running jobs to be deleted at their end; delete those that run no longer, and return them.
+
+    Their keys are free at once: a new request must not be answered by a job that will be gone.
+    """
+    yield Statement("free_keys", {"ids": as_json(ids)})
     rows = yield Statement("doom_jobs", {"ids": as_json(ids)})
     doomed = {job_id for (job_id,) in rows}
     return (yield from delete([job_id for job_id in ids if job_id not in doomed], reason=reason))

@@ -8,12 +8,15 @@ from typing import get_args
 from onward.core.bulk import Changed
 from onward.core.inputs.fields import LONGEST, check_reason, check_text
 from onward.core.jobs.job import instant
-from onward.core.limits.pause import Controls, Gate, Pause, Scope
+from onward.core.limits.pause import Controls, Gate, Pause, Scope, TypeSkip
 from onward.errors import InvalidSetting
 from onward.operations.statement import Operation, Row, Scalar, Statement, as_json
 
 _FIELDS = {"queue": "queue", "org": "org_id", "job_type": "job_type"}
 _GATE = "gate"
+_SKIP = "skip"
+_EVENTS = {"skip.set": "job_type.skipped", "skip.lifted": "job_type.unskipped"}
+_POLICY = "policy"
 
 
 def pause(scope: Scope, name: str, *, reason: str) -> Operation[Changed]:
@@ -41,21 +44,43 @@ def open_gate(*, reason: str | None = None) -> Operation[Changed]:
     return (yield from _lift(f"{_GATE}.opened", "", reason))
 
 
+def skip(job_type: str, *, reason: str) -> Operation[Changed]:
+    """Let the jobs of a type end as skipped, unless they are skipped for that reason already."""
+    _check_scope("job_type", job_type)
+    return (yield from _set(f"{_SKIP}.set", job_type, reason))
+
+
+def unskip(job_type: str, *, reason: str | None = None) -> Operation[Changed]:
+    """Let the jobs of a type run again, if they are skipped."""
+    _check_scope("job_type", job_type)
+    return (yield from _lift(f"{_SKIP}.lifted", job_type, reason))
+
+
 def controls() -> Operation[Controls]:
     """Read the gate, the pauses, and which orgs have spent their budget."""
     return read_controls((yield Statement("list_controls", {})))
+
+
+def claim_controls() -> Operation[tuple[Controls, frozenset[str]]]:
+    """Read the gate, the pauses, and the queues that have a policy."""
+    rows = yield Statement("find_claim_controls", {})
+    controls = read_controls([row for row in rows if row[0] != _POLICY])
+    return controls, frozenset(row[1] for row in rows if row[0] == _POLICY)
 
 
 def read_controls(rows: Sequence[Row]) -> Controls:
     """Return the gate and the pauses that these rows describe."""
     gate: Gate | None = None
     pauses: set[Pause] = set()
+    skips: set[TypeSkip] = set()
     for scope, name, reason, actor_type, actor_id, set_at in rows:
         if scope == _GATE:
             gate = Gate(reason, actor_type, actor_id, instant(set_at))
+        elif scope == _SKIP:
+            skips.add(TypeSkip(name, reason, actor_type, actor_id, instant(set_at)))
         else:
             pauses.add(Pause(scope, name, reason, actor_type, actor_id, instant(set_at)))
-    return Controls(gate=gate, pauses=frozenset(pauses))
+    return Controls(gate=gate, pauses=frozenset(pauses), skips=frozenset(skips))
 
 
 def _set(event: str, name: str, reason: str) -> Operation[Changed]:
@@ -77,8 +102,8 @@ def _described(event: str, name: str, reason: str | None) -> dict[str, Scalar]:
     return {
         "scope": scope,
         "name": name,
-        "event": event,
-        "job_type": name if scope == "job_type" else None,
+        "event": _EVENTS.get(event, event),
+        "job_type": name if scope in {"job_type", _SKIP} else None,
         "org_id": name if scope == "org" else None,
         "detail": as_json({key: value for key, value in detail.items() if value}),
     }

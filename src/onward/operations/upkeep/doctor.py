@@ -15,7 +15,7 @@ from onward.core.failures.breaker import QUEUE, Breaker
 from onward.core.jobs.ids import JobId, first_id_at
 from onward.core.jobs.job import Job, JobState, instant, micros
 from onward.core.jobs.payload import decode
-from onward.core.limits.pause import Gate, Pause
+from onward.core.limits.pause import Controls, Gate, Pause
 from onward.core.policy.policies import Policies
 from onward.core.upkeep.facts import (
     Burn,
@@ -68,15 +68,17 @@ def gather(policies: Policies, here: datetime) -> Operation[Facts]:
     """Read what holds jobs back; `here` is the time by this process's clock."""
     ready_queues = yield from polls.ready_queues()
     at = ready_queues.now
-    holds = yield from _holds()
-    workers = (yield from list_workers(_MOST_WORKERS)).items
+    controls = yield from pauses.controls()
+    # A worker of one org does not keep the jobs of the others going.
+    workers = [one for one in (yield from list_workers(_MOST_WORKERS)).items if one.may_run(None, None)]
     ready = yield from _ready(ready_queues)
     types = yield from _types(ready)
     overdue = yield from _overdue(ready_queues)
     return Facts(
         now=at,
         here=here,
-        holds=holds,
+        holds=_holds(controls),
+        skips=sorted(controls.skips, key=lambda skip: skip.job_type),
         workers=workers,
         ready=ready,
         loads=(yield from queues.loads_of({queue.name for queue in ready})),
@@ -127,7 +129,7 @@ def gather_job(
     job = (yield from inspect.get_many([job_id])).get(job_id)
     if job is None:
         raise JobNotFound(f"no job {job_id}; it was never enqueued here, or has been removed")
-    holds = yield from _holds()
+    holds = _holds((yield from pauses.controls()))
     done = yield from effects.list_effects(job_id)
     resolution = None
     if job.state == JobState.DEAD:
@@ -148,7 +150,8 @@ def gather_job(
     if confined:
         return known
     ready_queues = yield from polls.ready_queues()
-    workers = (yield from list_workers(_MOST_WORKERS)).items
+    found = (yield from list_workers(_MOST_WORKERS)).items
+    workers = [worker for worker in found if worker.may_run(job.org_id, job.project_id)]
     own = {f"{QUEUE}{job.queue}", *(worker.providers.get(job.job_type) for worker in workers)}
     held = [one for one in (yield from _open_breakers()) if one.name in own]
     ahead = yield from _ahead(job)
@@ -165,8 +168,7 @@ def _open_breakers() -> Operation[list[Breaker]]:
     return [one for one in (yield from breakers.list_breakers()) if one.state != "closed"]
 
 
-def _holds() -> Operation[list[Hold]]:
-    controls = yield from pauses.controls()
+def _holds(controls: Controls) -> list[Hold]:
     gate = controls.gate
     closed = [] if gate is None else [Hold("gate", "", gate.reason, _actor(gate), gate.closed_at)]
     paused = sorted(controls.pauses, key=lambda pause: (pause.scope, pause.name))

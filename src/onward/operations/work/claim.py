@@ -58,18 +58,19 @@ def claim_rows(
     paused_types: Collection[str] = (),
     job_types: Collection[str] | None = None,
     past: QueuePosition | None = None,
+    confined: bool = False,
 ) -> Operation[Sequence[Row]]:
     """Claim as `claim` does, but return rows: the caller makes jobs of them outside SQLite's writer thread.
 
     `past` is the position of the last job that the caller claimed; on PostgreSQL only jobs behind it are
     claimed. Until a vacuum, its index still has the entries of all jobs claimed before. SQLite claims from
-    the front.
+    the front. A `confined` client is given jobs of its org and project only.
     """
     check_text("queue", queue, longest=LONGEST["queue"])
     whole_number("limit", limit, 1, MOST_PER_CLAIM)
     params: dict[str, Scalar] = {"queue": queue, "limit": limit, "worker": worker_id}
     params |= zip(("past_priority", "past_run_at", "past_id"), _position(past), strict=True)
-    if paused_orgs or paused_types or job_types is not None:
+    if confined or paused_orgs or paused_types or job_types is not None:
         only = None if job_types is None else as_json(sorted(job_types))
         paused = {"orgs": as_json(sorted(paused_orgs)), "types": as_json(sorted(paused_types)), "only": only}
         rows = yield Statement("claim_unpaused_jobs", {**params, **paused})
@@ -82,6 +83,7 @@ def _position(past: QueuePosition | None) -> tuple[Scalar, ...]:
     if past is None:
         return _FRONT
     check_kind("past", past, QueuePosition, "give the position of the last job that you claimed")
+    past.check()
     return past.priority, moment(past.run_at), past.id
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
+import msgspec
+
 from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import ENDED as ENDED_STATES
 from onward.core.jobs.job import Job, JobState
@@ -17,6 +19,7 @@ from onward.core.work.lease import Leases
 from onward.core.work.lifecycle import End, Transition
 from onward.operations.records.usage import record, spend
 from onward.operations.statement import Operation, Rows, Scalar, Statement, as_json
+from onward.operations.tenancy import find_in_scope
 from onward.operations.work.park import park
 from onward.operations.work.progress import store_last
 
@@ -53,15 +56,25 @@ def finish(ends: Collection[End]) -> Operation[Leases]:
 def finish_reported(
     ends: Sequence[JobEnd], policies: Policies, dice: Callable[[], float]
 ) -> Operation[Leases]:
-    """Read the jobs that end, settle them and write their ends; in one transaction if any of them parks."""
+    """Read the jobs that end, settle them and write their ends; in one transaction if any of them parks.
+
+    A job that the client can't see was lost, too; nothing is written about it.
+    """
     outcomes = [end.read_outcome() for end in ends]
-    rows = yield Statement("find_ending_jobs", {"ids": as_json(sorted({end.job_id for end in ends}))})
-    claimed = {(job.id, job.lease): job for job in map(Job.readable, rows) if job.state == JobState.RUNNING}
+    ids = frozenset([end.job_id for end in ends])
+    live = [Job.readable(row) for row in (yield Statement("find_ending_jobs", {"ids": as_json(sorted(ids))}))]
+    claimed = {(job.id, job.lease): job for job in live if job.state == JobState.RUNNING}
+    seen = {job.id for job in live}
+    if missing := ids - seen:
+        seen |= yield from find_in_scope(missing)
     settled = []
     for end, outcome in zip(ends, outcomes, strict=True):
-        job = claimed.get((end.job_id, end.lease))
-        settled.append(End.stale(end) if job is None else policies.end_of(job, outcome, dice()))
-    return (yield from finish(settled))
+        if end.job_id in seen:
+            job = claimed.get((end.job_id, end.lease))
+            settled.append(End.stale(end) if job is None else policies.end_of(job, outcome, dice()))
+    leases = yield from finish(settled)
+    # SQLite also returns jobs of other orgs that have follow-up work pending.
+    return msgspec.structs.replace(leases, lost=leases.lost | (ids - seen), tied=leases.tied & seen)
 
 
 def _rounds(ends: Collection[End]) -> list[list[End]]:

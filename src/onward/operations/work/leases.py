@@ -59,7 +59,9 @@ def extend(
 def retire(worker_id: str) -> Operation[Changed]:
     """End a worker's lease at once, so that its jobs can be rescued; an unknown worker changes nothing."""
     rows = yield Statement("retire_worker", {"worker": worker_id})
-    yield from abdicate(worker_id)
+    # A worker of one org or project may not lead.
+    if rows and rows[0][1:] == (None, None):
+        yield from abdicate(worker_id)
     return Changed(bool(rows))
 
 

@@ -38,6 +38,7 @@ def instructions(worker_id: str) -> Operation[Instructions]:
     return Instructions(
         gate=controls.gate,
         pauses=controls.pauses,
+        skips=controls.skips,
         alive=any(row[0] == "worker" for row in rows),
         cancel_requested={row[1]: _reason(row[2]) for row in rows if row[0] == "cancel"},
         breakers={row[1]: _left(row[5]) for row in rows if row[0] == "breaker"},

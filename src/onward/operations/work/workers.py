@@ -71,9 +71,16 @@ def check_declared(worker_id: str, declared: DeclaredTypes) -> Operation[list[Wo
     return list(sharing.values())
 
 
-def type_unknown_for(job_type: str) -> Operation[timedelta | None]:
-    """Return for how long no live worker has known a job type, zero if one does; None if none ever did."""
-    rows = yield Statement("find_last_knower", {"job_type": job_type})
+def type_unknown_for(
+    job_type: str, *, org_id: str | None = None, project_id: str | None = None
+) -> Operation[timedelta | None]:
+    """Return for how long no live worker has known a job type, zero if one does; None if none ever did.
+
+    Of the workers of one org or project only those are asked that may run such a job of `org_id` and
+    `project_id`.
+    """
+    of_job = {"org_id": org_id, "project_id": project_id}
+    rows = yield Statement("find_last_knower", {"job_type": job_type, **of_job})
     [(micros_ago,)] = rows
     return None if micros_ago is None else timedelta(microseconds=micros_ago)
 
@@ -83,7 +90,7 @@ def _position(worker: WorkerSeen) -> tuple[int, int, str]:
 
 
 def _worker(row: Row) -> WorkerSeen:
-    worker_id, text, started, seen, until, lost = row
+    worker_id, org_id, project_id, text, started, seen, until, lost = row
     info = decode(text)
 
     def reported(name: str, kind: type[T]) -> T | None:
@@ -96,6 +103,8 @@ def _worker(row: Row) -> WorkerSeen:
     types, schedules = reported("job_types", list), reported("schedules", list)
     return WorkerSeen(
         id=worker_id,
+        org_id=org_id,
+        project_id=project_id,
         kind=reported("kind", str) or "worker",
         host=reported("host", str),
         pid=reported("pid", int),

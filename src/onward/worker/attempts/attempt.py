@@ -64,13 +64,13 @@ class Running(msgspec.Struct, eq=False):
     ends_at: float | None = None
     late: Why = "timeout"
     flag: threading.Event | None = None
-    artifacts: int = 0
     meters: Meters | None = None
     began_at: float | None = None
     waited: float = 0.0
     completion: Completion | None = None
     reported: Callable[[JobId], None] | None = None
     last_report: Report | None = None
+    error: BaseException | None = None
 
     @property
     def provider(self) -> Provider | None:

@@ -6,33 +6,30 @@ No error of a handler escapes: each becomes an outcome.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Mapping
-from datetime import timedelta
-from types import CoroutineType
-from typing import Any, TypeAlias, cast
+from collections.abc import Awaitable, Coroutine
+from functools import partial
+from typing import Any, cast
 
-from onward.clients.client import AsyncClient
 from onward.core.jobs.job import Job
 from onward.core.work.lifecycle import Cancelled, Failed, Outcome, RateLimited, Succeeded
-from onward.errors import InvalidJob, StoreError
+from onward.errors import InvalidJob
 from onward.handlers.clients import Clients
 from onward.handlers.context.context import Context
-from onward.handlers.handler import Handler
 from onward.origin import AMBIENT
+from onward.origin_threads import follow_origins
 from onward.worker.attempts.attempt import Running, Waiting, begin, isolated
 from onward.worker.attempts.authorization import Guard
 from onward.worker.attempts.breaker_gate import Breakers
 from onward.worker.attempts.handler_frames import without_worker_frames
-from onward.worker.attempts.handler_threads import follow_handlers
-from onward.worker.attempts.outcomes import invalid_arguments, outcome_of, unknown, unknown_for
+from onward.worker.attempts.known_handlers import KnownHandlers, Rest
+from onward.worker.attempts.outcomes import invalid_arguments, outcome_of
 from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.attempts.thread_slots import Threads
 from onward.worker.children.process_pool import ProcessPool
+from onward.worker.hooks.around_attempts import Around, run_in_thread
+from onward.worker.hooks.open_resources import OpenResources
 
 _SUCCEEDED = Succeeded()
-
-Rest: TypeAlias = "CoroutineType[Any, Any, Outcome]"
-"""The rest of a run that has to wait."""
 
 
 class AttemptRunner:
@@ -40,33 +37,37 @@ class AttemptRunner:
 
     def __init__(
         self,
-        handlers: Mapping[str, Handler],
+        known: KnownHandlers,
         clients: Clients,
         running: RunningJobs,
         *,
         threads: Threads,
         processes: ProcessPool,
+        resources: OpenResources,
         guard: Guard,
+        around: Around | None,
         breakers: Breakers | None,
-        client: AsyncClient,
     ) -> None:
-        self._client = client
-        self._handlers = handlers
+        self._known = known
         self._clients = clients
         self._running = running
         self._threads = threads
         self._processes = processes
         self._guard = None if guard.idle else guard
+        self._around = around
+        self._resources = resources
         self._breakers = breakers
+        # Most applications have none of these, and their async handlers run without a coroutine around them.
+        self._plain = self._guard is None and around is None and breakers is None
         self._meter_runs = clients.policies.settings.meter_runs
         self.closed = False
-        follow_handlers()
+        follow_origins()
 
     def start(self, job: Job, task: asyncio.Task[Any] | None) -> Outcome | Rest:
         """Run a job to its end, or to its first wait: then return the rest, which the caller awaits."""
-        handler = self._handlers.get(job.job_type)
+        handler = self._known.runnable.get(job.job_type)
         if handler is None:
-            return cast("Rest", self._unknown(job))
+            return self._known.otherwise(job, partial(self.start, job, task))
         running = self._running
         if job.id in running.cancel_requests:
             return Cancelled(running.cancel_requests[job.id])
@@ -77,7 +78,7 @@ class AttemptRunner:
             return invalid_arguments(error)
         run = Running(job, handler, task, reported=running.reported)
         running.runs[job.id] = run
-        if handler.executor != "async" or self._guard is not None or self._breakers is not None:
+        if handler.executor != "async" or handler.resources or not self._plain:
             return cast("Rest", self._run(run, arguments))
         try:
             self._enter(run)
@@ -89,17 +90,6 @@ class AttemptRunner:
             outcome = self._raised(run, error)
         running.remove(run)
         return outcome
-
-    async def _unknown(self, job: Job) -> Outcome:
-        """Return the outcome of a job without a handler; ask for workers that know it before it dies."""
-        length, longest = unknown_for(job), self._clients.policies.settings.unknown_after
-        if length >= longest:
-            try:
-                silence = await self._client.worker.type_unknown_for(job.job_type)
-            except StoreError:
-                silence = timedelta()
-            length = length if silence is None else min(length, silence)
-        return unknown(job, length, longest, self._handlers.keys())
 
     async def _rest_of(self, run: Running, begun: Waiting) -> Outcome:
         try:
@@ -115,42 +105,64 @@ class AttemptRunner:
             if self._breakers is not None and (held := await self._breakers.enter(run)) is not None:
                 return held
             self._enter(run)
-            if self._guard is None:
-                return self._returned(run.job, await self._begin(run, arguments))
-            if (refusal := await self._guard.refusal(run.job)) is not None:
+            if self._guard is not None and (refusal := await self._guard.refusal(run.job)) is not None:
                 return refusal
-            return await self._guard.judged(run, self._returned(run.job, await self._begin(run, arguments)))
+            around = self._around
+            if around is None or not around.concerns(run.job):
+                return await self._concluded(run, await self._call(run, arguments))
+            return cast("Outcome", await isolated(self._within(around, run, arguments)))
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, SystemExit too
             return self._raised(run, error)
         finally:
             self._running.remove(run)
 
+    async def _within(self, around: Around, run: Running, arguments: dict[str, Any]) -> Outcome:
+        """Run an attempt within the application's functions around it."""
+        judge = partial(self._raised, run)
+        inner = around.in_thread(run.handler)
+
+        async def attempt() -> Outcome:
+            if not inner:
+                return await self._concluded(run, await self._call(run, arguments))
+            await self._resources.supply(run, arguments)
+            self._admit(run, arguments)
+            call = partial(self._call_here, run, arguments)
+            parameters = {"hooks": inner, "job": run.job, "attempt": call, "judge": judge}
+            run.future = self._threads.call(run_in_thread, parameters)
+            return cast("Outcome", await run.future)
+
+        return await around.run(run.job, run.handler, attempt, judge)
+
+    def _call_here(self, run: Running, arguments: dict[str, Any]) -> Outcome:
+        """Call a handler in the current thread, within the functions around it, and return its outcome."""
+        outcome = self._returned(run.job, run.handler.function(**arguments))
+        return outcome if self._guard is None else self._guard.judged_from_thread(run, outcome)
+
+    async def _concluded(self, run: Running, result: Any) -> Outcome:
+        """Return the outcome for what a handler returned; a success may lack what its category requires."""
+        outcome = self._returned(run.job, result)
+        return outcome if self._guard is None else await self._guard.judged(run, outcome)
+
     def _returned(self, job: Job, result: Any) -> Outcome:
         return _SUCCEEDED if result is None else outcome_of(result, job, self._clients.policies)
 
     def _raised(self, run: Running, error: BaseException) -> Outcome:
+        # A function around the attempt may replace an earlier error.
+        run.error = None
         match error:
             case asyncio.CancelledError() if run.why is not None:
-                return self._gave_way(run, error)
+                return _gave_way(run, error)
             case asyncio.CancelledError() if self.closed or run.task is None or run.task.cancelling():
                 raise error
             # Any other CancelledError is the handler's: it awaited something that was cancelled.
             case Cancelled():
-                return self._gave_way(run, error) if run.why else error
+                return _gave_way(run, error) if run.why else error
         error = without_worker_frames(error)
         if run.why in {"timeout", "deadline"}:
-            return self._gave_way(run, error)
+            return _gave_way(run, error)
         outcome = outcome_of(error, run.job, self._clients.policies)
         if isinstance(outcome, Failed | RateLimited):
-            self._running.errors[run.job.id] = error
-        return outcome
-
-    def _gave_way(self, run: Running, error: BaseException) -> Outcome:
-        outcome = run.gave_way()
-        if isinstance(outcome, Failed):
-            # The traceback shows where the handler was when its time was over.
-            where = without_worker_frames(error).__traceback__
-            self._running.errors[run.job.id] = TimeoutError(run.cancel_reason).with_traceback(where)
+            run.error = error
         return outcome
 
     def _enter(self, run: Running) -> None:
@@ -160,6 +172,11 @@ class AttemptRunner:
             self._running.limit_time(run)
         # What the handler enqueues inherits from its job: the handler's context is a copy of this one.
         AMBIENT.set(job)
+
+    async def _call(self, run: Running, arguments: dict[str, Any]) -> Any:
+        if run.handler.resources:
+            await self._resources.supply(run, arguments)
+        return await self._begin(run, arguments)
 
     def _begin(self, run: Running, arguments: dict[str, Any]) -> Awaitable[Any]:
         handler = run.handler
@@ -187,3 +204,12 @@ class AttemptRunner:
         # A child process makes its own Context.
         if handler.context is not None and handler.executor != "process":
             arguments[handler.context] = Context(run, self._clients)
+
+
+def _gave_way(run: Running, error: BaseException) -> Outcome:
+    outcome = run.gave_way()
+    if isinstance(outcome, Failed):
+        # The traceback shows where the handler was when its time was over.
+        where = without_worker_frames(error).__traceback__
+        run.error = TimeoutError(run.cancel_reason).with_traceback(where)
+    return outcome

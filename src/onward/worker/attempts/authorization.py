@@ -5,6 +5,7 @@ Built-in job types are not checked before they run.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -36,6 +37,7 @@ class Guard:
     ) -> None:
         self._policies = policies
         self._client = client
+        self._loop = asyncio.get_running_loop()
         self._authorize = authorize
         self._threads = threads
         self._orgs = policies.settings.tenancy == "required"
@@ -73,11 +75,20 @@ class Guard:
     async def judged(self, run: Running, outcome: Outcome) -> Outcome:
         """Return the outcome of a job that ran; a success without the required artifact is a failure."""
         job = run.job
-        if not isinstance(outcome, Succeeded) or not owes_artifact(job, run.artifacts, self._policies):
+        if not self._is_doubtful(run.job, outcome):
             return outcome
         if (await confined(self._client, job).artifacts.list(job_id=job.id, limit=1)).items:
             return outcome
         return _refused("ArtifactMissing", artifact_missing(job), "artifact_missing")
+
+    def judged_from_thread(self, run: Running, outcome: Outcome) -> Outcome:
+        """Return the same, called in the thread of a handler: the event loop asks the database."""
+        if not self._is_doubtful(run.job, outcome):
+            return outcome
+        return asyncio.run_coroutine_threadsafe(self.judged(run, outcome), self._loop).result()
+
+    def _is_doubtful(self, job: Job, outcome: Outcome) -> bool:
+        return isinstance(outcome, Succeeded) and owes_artifact(job, self._policies)
 
     async def _check(self, authorize: Authorize, job: Job) -> bool | None:
         if inspect.iscoroutinefunction(authorize):

@@ -16,14 +16,18 @@ from onward.core.jobs.job import Job
 from onward.core.work.lifecycle import Outcome
 from onward.handlers.clients import Clients
 from onward.handlers.handler import Handler
+from onward.handlers.hooks.around_hooks import AroundHook
 from onward.worker.attempts.attempt import Ran
 from onward.worker.attempts.attempt_runner import AttemptRunner
 from onward.worker.attempts.authorization import Authorize, Guard
 from onward.worker.attempts.breaker_gate import Breakers
+from onward.worker.attempts.known_handlers import KnownHandlers
 from onward.worker.attempts.running_jobs import RunningJobs
 from onward.worker.attempts.thread_slots import Threads
 from onward.worker.children.process_pool import ProcessPool
 from onward.worker.claiming.buffer import Buffer
+from onward.worker.hooks.around_attempts import Around
+from onward.worker.hooks.open_resources import OpenResources
 
 # A slot runs at most this many jobs, for at most this time, before other tasks of the loop run.
 _AT_ONCE = 50
@@ -44,6 +48,7 @@ class Executor:
         concurrency: int,
         patience: float,
         authorize: Authorize | None = None,
+        around: Sequence[AroundHook] = (),
         breakers: Breakers | None = None,
     ) -> None:
         self._buffer, self._ended, self._breakers = buffer, ended, breakers
@@ -55,10 +60,12 @@ class Executor:
         self._threads = threads = Threads()
         self._processes = processes = ProcessPool(concurrency, url=clients.url, schema=clients.schema)
         self.running = RunningJobs(processes, patience=patience)
+        self._resources = OpenResources(threads)
+        self.known = KnownHandlers(handlers, client, threads=threads, errors=self.running.errors)
         self._attempts = AttemptRunner(
-            handlers, clients, self.running, threads=threads, processes=processes,
-            guard=Guard(clients.policies, authorize, threads, client), breakers=breakers,
-            client=client,
+            self.known, clients, self.running, threads=threads, processes=processes,
+            resources=self._resources, guard=Guard(clients.policies, authorize, threads, client),
+            around=Around(around, threads) if around else None, breakers=breakers,
         )  # fmt: skip
 
     def start(self) -> None:
@@ -83,6 +90,7 @@ class Executor:
         if self._slots:
             # With a limit, because a handler may ignore its cancellation.
             await asyncio.wait(self._slots, timeout=patience)
+        await self._resources.close()
         self._threads.close()
         await self._processes.close()
 

@@ -19,6 +19,8 @@ from onward.errors import InvalidJob
 
 _UNKNOWN = "UnknownJobType"
 _UNKNOWN_DELAY = timedelta(seconds=10)
+# A release raises the lease of a job, and so does its next claim.
+_LEASES = 2
 
 
 def outcome_of(end: Any, job: Job, policies: Policies) -> Outcome:
@@ -36,10 +38,14 @@ def invalid_arguments(error: InvalidJob) -> Outcome:
 
 
 def unknown_for(job: Job) -> timedelta:
-    """Return the time since workers have found no handler for a job."""
+    """Return the time since workers have found no handler for a job.
+
+    A claim in between starts it anew: some worker knew the job type, even if it recorded no error.
+    """
     last = job.error
-    since = last.detail.get("since") if last is not None and last.error_class == _UNKNOWN else None
-    if not isinstance(since, int | float):
+    met = last.detail if last is not None and last.error_class == _UNKNOWN else {}
+    since = met.get("since")
+    if not isinstance(since, int | float) or met.get("lease") != job.lease - _LEASES:
         return timedelta()
     return timedelta(seconds=max(0.0, claimed_at(job).timestamp() - since))
 
@@ -57,7 +63,9 @@ def unknown(job: Job, length: timedelta, longest: timedelta, known: Collection[s
         f"no handler here for job type {job.job_type!r}.{hint} If another application enqueued it, "
         "give the two applications names (Onward(name=…))"
     )
-    error = ErrorRecord(_UNKNOWN, message, rule="unknown_job_type", detail={"since": since})
+    error = ErrorRecord(
+        _UNKNOWN, message, rule="unknown_job_type", detail={"since": since, "lease": job.lease}
+    )
     if length >= longest:
         return Failed(replace(error, reason="unknown_job_type"), retryable=False)
     return Released(_UNKNOWN_DELAY, error)

@@ -54,6 +54,8 @@ class RunningJobs:
             self.completions[job_id] = run.completion
         if run.last_report is not None:
             self.reports[job_id] = run.last_report
+        if run.error is not None:
+            self.errors[job_id], run.error = run.error, None
 
     def cancel(self, job_id: str, why: Why, reason: str | None = None) -> None:
         """Ask the handler of a running job to stop."""

@@ -37,8 +37,8 @@ from onward.handlers.context.context import Context
 from onward.handlers.handler import Provider
 from onward.handlers.job_type import JobType
 from onward.origin import APPLICATION, running
+from onward.origin_threads import follow_origins
 from onward.worker.attempts.handler_frames import without_worker_frames
-from onward.worker.attempts.handler_threads import follow_handlers
 from onward.worker.children.protocol import (
     HEADER,
     REPORT_AGAIN,
@@ -96,7 +96,7 @@ class Child:
         self._own: Classification | None = None
         self._run_now: ChildRun | None = None
         sys.argv[:] = start.argv
-        follow_handlers()
+        follow_origins()
 
     def allow_report(self) -> None:
         """Let the running job report again; called by the thread that listens to the parent."""
@@ -115,7 +115,7 @@ class Child:
             # Else printed text would be lost when the parent ends this process.
             with suppress(Exception):
                 stream.flush()
-        return to_answer(end, run.artifacts, self._redaction.hider(ask.job.payload), self._own)
+        return to_answer(end, self._redaction.hider(ask.job.payload), self._own)
 
     def _run(self, ask: Ask, run: ChildRun) -> object:
         job_type = self._find(ask.reference)
@@ -174,7 +174,6 @@ class ChildRun:
 
     def __init__(self, job: Job, parent: socket.socket) -> None:
         self.job = job
-        self.artifacts = 0
         self._parent = parent
         self._meters = Meters()
         self._metering = threading.Lock()

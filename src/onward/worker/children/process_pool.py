@@ -58,8 +58,6 @@ class ProcessDied(Exception):
 
 
 class _Run(Protocol):
-    artifacts: int
-
     @property
     def job(self) -> Job: ...
     @property
@@ -107,7 +105,6 @@ class ProcessPool:
         finally:
             self._attempts.discard(attempt)
         if isinstance(answer, Returned):
-            run.artifacts += answer.artifacts
             return answer.result
         raise rebuilt(answer)
 

@@ -58,10 +58,9 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True):
-    """The handler returned `result`, and stored `artifacts` artifacts."""
+    """The handler returned `result`."""
 
     result: Any
-    artifacts: int = 0
 
 
 class Raised(msgspec.Struct, frozen=True, tag=True):
@@ -136,14 +135,12 @@ def pack(message: msgspec.Struct) -> bytes:
     return HEADER.pack(len(body)) + body
 
 
-def to_answer(
-    end: object, artifacts: int = 0, hide: Hide = redact_text, own: Classification | None = None
-) -> bytes:
+def to_answer(end: object, hide: Hide = redact_text, own: Classification | None = None) -> bytes:
     """Return the packed answer for a handler's result or error; a result that is no JSON is a failure."""
     if isinstance(end, BaseException):
         return pack(_raised(end, hide, own or Classification()))
     try:
-        return pack(Returned(_checked(end), artifacts))
+        return pack(Returned(_checked(end)))
     except Exception as error:  # noqa: BLE001 - the result's own methods may raise anything
         # Never as a listed class: an InvalidJob would blame the arguments.
         return pack(Raised(_described(error.with_traceback(None), hide)))

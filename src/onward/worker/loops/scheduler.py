@@ -16,10 +16,10 @@ from onward.core.policy.built_in import BUILT_IN
 from onward.core.schedules.firing import Fired
 from onward.core.upkeep.diagnosis import lasting, stamp
 from onward.handlers.handler import Handler
-from onward.handlers.start_hooks import StartHook
+from onward.handlers.hooks.worker_hooks import StartHook
 from onward.logs import get_logger
 from onward.operations.schedules.fire import Known
-from onward.worker.attempts.thread_slots import Threads
+from onward.worker.hooks.hook_calls import call_hook
 from onward.worker.loops.due_poll import DuePoll
 
 log = get_logger("onward.worker")
@@ -104,13 +104,4 @@ async def _run_hook(hook: StartHook) -> None:
     await asyncio.sleep(hook.delay.total_seconds())
     if not hook.begin():
         return
-    try:
-        if hook.is_async:
-            await hook.function()
-        else:
-            # In a daemon thread, so that a hook that never returns does not keep the process from ending.
-            threads = Threads()
-            await threads.call(hook.function, {})
-            threads.close()
-    except (Exception, SystemExit):
-        log.exception("on_start hook %s failed; the worker goes on", hook.name)
+    await call_hook(hook)

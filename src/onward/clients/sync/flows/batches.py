@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 
+from onward.clients.jobs.enqueue_hooks import around_enqueue
 from onward.clients.sync.binding import Binding
 from onward.core.bulk import Bulk, BulkLimit
 from onward.core.flows.batch import CALLBACKS, Batch, EnqueuedBatch, NewBatch
@@ -18,7 +19,7 @@ from onward.core.page import Cursor, Page, PageSize
 from onward.operations.flows import batch_create, batches
 from onward.operations.jobs import cancel_many
 from onward.operations.walk import Range
-from onward.origin import filled, inherit
+from onward.origin import filled
 
 _PART = 2500
 _MANY = 10_000
@@ -52,8 +53,16 @@ class Batches:
         Raises InvalidSetting for what are no jobs, and what `client.enqueue_many()` raises.
         """
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        wanted = list(inherit(self._binding.placed(jobs), self._policies))
         new = self._new(name, on_success, on_failure, on_complete)
+        hooks = self._policies.registry.around_enqueue
+        shown = [filled(job, self._policies) for job in self._binding.placed(jobs)] if hooks else jobs
+        with around_enqueue(self._policies, shown) as passage:
+            wanted = self._binding.complete(passage.jobs)
+            made = self._enqueue(new, wanted)
+            passage.enqueued = made.jobs
+        return made
+
+    def _enqueue(self, new: NewBatch, wanted: Sequence[NewJob]) -> EnqueuedBatch:
         ids = _ids.make_many(len(wanted))
         # After a deadlock the call is repeated as one statement, which locks its keys in order.
         sizes = repeat(None) if self._binding.is_within else chain([_PART], repeat(None))
@@ -139,7 +148,7 @@ class Batches:
         named = {name: new for name, new in zip(CALLBACKS, callbacks, strict=True) if new is not None}
         for callback, new in named.items():
             check_kind(callback, new, NewJob, "give what .build() returned, or a NewJob")
-        jobs = list(inherit(self._binding.placed(named.values()), self._policies))
+        jobs = self._binding.complete(named.values())
         # This job is never stored: it shows which org, project and actor a batch inherits here.
         [origin] = self._binding.placed([NewJob(job_type="batch")])
         batch_id, *ids = _ids.make_many(1 + len(jobs))

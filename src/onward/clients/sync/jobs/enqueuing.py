@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from onward.clients.enqueue_groups import Gathering
+from onward.clients.jobs.enqueue_hooks import around_enqueue
 from onward.clients.sync.binding import Binding
 from onward.clients.sync.jobs.storing import Storing, ids
 from onward.core.flows.flow import Flow, group
 from onward.core.inputs.checks import check_kind
+from onward.core.jobs.ids import JobId
 from onward.core.jobs.job import Enqueued, NewJob
 from onward.core.jobs.scope import ALL
 from onward.operations.jobs import enqueue, key_conflicts
-from onward.origin import inherit, names_another_parent
+from onward.origin import filled, names_another_parent
 
 
 class Enqueuing:
@@ -26,6 +28,7 @@ class Enqueuing:
     def __init__(self, binding: Binding, gathering: Gathering[NewJob, Enqueued] | None = None) -> None:
         self._binding = binding
         self._policies = binding.policies
+        self._hooks = binding.policies.registry.around_enqueue
         self._storing = Storing(binding)
         security = binding.store.row_security
         self._gathers = not (security or binding.is_within or binding.bound.instant is not None)
@@ -37,7 +40,14 @@ class Enqueuing:
 
     def enqueue(self, job: NewJob) -> Enqueued:
         """Store a job, or find the job that holds its key."""
-        [job] = inherit(self._binding.placed([job]), self._policies)
+        if self._hooks:
+            with around_enqueue(self._policies, self._shown([job])) as passage:
+                passage.enqueued = [self._enqueue(*passage.jobs)]
+            return passage.enqueued[0]
+        return self._enqueue(job)
+
+    def _enqueue(self, job: NewJob) -> Enqueued:
+        [job] = self._binding.complete([job])
         if self._gathers and not self._goes_alone(job):
             return self._gathering.ask(job)
         return self._storing.store(job, self._binding.scope_of_new)
@@ -45,16 +55,28 @@ class Enqueuing:
     def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
         """Store many jobs, all or none; return the answers in the order of `jobs`."""
         check_kind("jobs", jobs, Iterable, "give a list of NewJob")
-        placed = list(inherit(self._binding.placed(jobs), self._policies))
-        return self._storing.store_many(placed, self._binding.scope_of_new)
+        if self._hooks:
+            with around_enqueue(self._policies, self._shown(jobs)) as passage:
+                passage.enqueued = self._store_many(self._binding.complete(passage.jobs))
+            return list(passage.enqueued)
+        return self._store_many(self._binding.complete(jobs))
 
     def enqueue_flow(self, flow: Flow | NewJob) -> list[Enqueued]:
         """Store the jobs of a flow, all or none; return the answers in the order of `flow.jobs`."""
         grouped = group(flow)
-        jobs = list(inherit(self._binding.placed(grouped.jobs), self._policies))
-        job_ids = ids.make_many(len(jobs))
-        placed = grouped.placed(jobs, job_ids)
-        return self._storing.store_many(placed, self._binding.scope_of_new, job_ids)
+        job_ids = ids.make_many(len(grouped.jobs))
+        shown = self._shown(grouped.jobs) if self._hooks else grouped.jobs
+        with around_enqueue(self._policies, shown) as passage:
+            placed = grouped.placed(self._binding.complete(passage.jobs), job_ids)
+            passage.enqueued = self._store_many(placed, job_ids)
+        return list(passage.enqueued)
+
+    def _shown(self, jobs: Iterable[NewJob]) -> list[NewJob]:
+        """Return the jobs as the application's functions see them: with what they inherit."""
+        return [filled(new, self._policies) for new in self._binding.placed(jobs)]
+
+    def _store_many(self, jobs: Sequence[NewJob], job_ids: Sequence[JobId] | None = None) -> list[Enqueued]:
+        return self._storing.store_many(jobs, self._binding.scope_of_new, job_ids)
 
     def _goes_alone(self, job: NewJob) -> bool:
         """Whether a job needs several statements, or the org of its parent has to be read."""

@@ -15,7 +15,7 @@ from onward.core.jobs.scope import ALL
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, PageSize
 from onward.core.policy.category import OnSubjectDelete
 from onward.errors import JobNotFound
-from onward.operations.jobs import cancel, cancel_many, inspect, listing, subjects
+from onward.operations.jobs import cancel, cancel_many, inspect, listing, run_now, subjects
 from onward.operations.jobs.cancel import Chosen
 from onward.operations.walk import Range
 
@@ -89,6 +89,14 @@ class Jobs:
             raise _not_found(wanted)
         self._binding.follow_up(stopped.tied, stopped.permits)
         return Cancellation(wanted, stopped.states[wanted])
+
+    def run_now(self, job_id: AnyJobId, *, reason: str) -> Job:
+        """Let a job that waits for its time or its retry run now; return it, due.
+
+        Raises JobNotFound, and JobNotScheduled for a job that waits for something else, runs or has ended.
+        """
+        wanted = normalise_id(job_id)
+        return self._run(lambda: run_now.run_now(wanted, reason=reason), atomic=True)
 
     def cancel_where(
         self,

@@ -1,11 +1,14 @@
 # Generated from src/onward/clients/limits/gate.py by tools/make_sync.py. Edit that file instead.
-"""The gate, by which an operator stops the claims of all workers, and the pauses of orgs and job types."""
+"""The gate, by which an operator stops the claims of all workers, and the switches of orgs and job types."""
 
 from __future__ import annotations
 
 from onward.clients.sync.binding import Binding
 from onward.core.bulk import Changed
+from onward.core.jobs.job_types import KnownJobType
 from onward.core.limits.pause import Controls
+from onward.core.page import Page
+from onward.operations.jobs import job_types
 from onward.operations.limits import pauses
 
 
@@ -57,10 +60,20 @@ class Orgs:
 
 
 class JobTypes:
-    """The job types whose jobs an operator holds back."""
+    """The job types: what each is for, and whether an operator pauses or skips its jobs."""
 
     def __init__(self, binding: Binding) -> None:
+        self._binding = binding
         self._run = binding.run
+
+    def list(self) -> Page[KnownJobType]:
+        """Return the job types that this application declares or that live workers know, by name.
+
+        Raises NotAllowed for a client of one org.
+        """
+        self._binding.require_all_orgs("job_types.list")
+        policies = self._binding.policies
+        return self._run(lambda: job_types.list_job_types(policies), write=False)
 
     def pause(self, job_type: str, *, reason: str) -> Changed:
         """Stop claims of the jobs of a type; running jobs continue.
@@ -76,3 +89,18 @@ class JobTypes:
         Raises InvalidJob for an invalid job type, and InvalidSetting for an invalid reason.
         """
         return self._run(lambda: pauses.resume("job_type", job_type, reason=reason))
+
+    def skip(self, job_type: str, *, reason: str) -> Changed:
+        """Let the jobs of a type succeed without a run, with outcome skipped; running jobs continue.
+
+        Nothing changes if they are skipped for that reason already; another reason replaces the first one.
+        Raises InvalidJob for an invalid job type, and InvalidSetting for an invalid reason.
+        """
+        return self._run(lambda: pauses.skip(job_type, reason=reason))
+
+    def unskip(self, job_type: str, *, reason: str | None = None) -> Changed:
+        """Let the jobs of a type run again; nothing changes if they are not skipped.
+
+        Raises InvalidJob for an invalid job type, and InvalidSetting for an invalid reason.
+        """
+        return self._run(lambda: pauses.unskip(job_type, reason=reason))

@@ -23,6 +23,8 @@ from onward.core.inputs.duration import Duration, duration
 from onward.core.inputs.fields import LONGEST, check_text
 from onward.core.jobs.ids import AnyJobId, JobId, normalise_id
 from onward.core.jobs.job import Job
+from onward.core.jobs.scope import ALL
+from onward.core.limits.pause import Controls
 from onward.core.policy.application import DeclaredTypes
 from onward.core.upkeep.facts import WorkerSeen
 from onward.core.work.claim import ClaimSize, Due, Instructions, PolicyClaim, QueuePosition, ReadyQueues
@@ -35,6 +37,8 @@ from onward.operations.flows import after_end, graph
 from onward.operations.limits import pauses, queues
 from onward.operations.records import audit
 from onward.operations.schedules.fire import Known
+from onward.operations.statement import Row
+from onward.operations.tenancy import not_allowed
 from onward.operations.work import leader, policy_claim, polls, progress, rescue
 from onward.operations.work.claim import claim_rows, read_claimed
 from onward.operations.work.finish import finish, finish_reported
@@ -42,7 +46,6 @@ from onward.operations.work.leases import extend, register, retire
 from onward.operations.work.workers import check_declared, type_unknown_for
 
 L = TypeVar("L", bound=JobLease)
-_Paused = dict[str, Collection[str]]
 
 LEASE = timedelta(seconds=30)
 
@@ -112,6 +115,7 @@ class WorkerClient:
     ) -> None:
         """Start the lease of a worker; a worker id serves one lifetime of one process.
 
+        The worker of a client of one org or project belongs to that one: clients of others can't use it.
         Raises InvalidSetting for an id that was used before.
         """
         length = duration("lease", lease)
@@ -157,37 +161,47 @@ class WorkerClient:
 
         A queue that has a policy is claimed by it. Nothing is claimed while the gate is closed or the queue
         is paused; jobs of paused orgs and types are passed over. A caller that keeps watch on these itself,
-        as workers do, gives `paused_orgs` and `paused_types`; then nothing is read. Only jobs of `job_types`
+        as workers do, gives both `paused_orgs` and `paused_types`: nothing is read. Only jobs of `job_types`
         are claimed, if given. `past` is the position of the last job that the caller claimed: PostgreSQL then
         claims only jobs behind it, and does not read the index entries of jobs claimed before.
 
-        Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
+        A client of one org claims only jobs of that org, always reads the pauses, and gets NotAllowed for a
+        queue with a policy. Raises WorkerLost, InvalidJob for a bad queue, InvalidSetting for a bad limit.
         """
-        paused: _Paused | None = {"paused_orgs": paused_orgs or (), "paused_types": paused_types or ()}
-        if paused_orgs is None and paused_types is None:
-            paused = self._read_paused(queue)
-        if paused is None:
-            return []
-        if isinstance(queue, str) and queue in self._policies.registry.queues:
-            claim = self.claim_by_policy(queue, limit, worker_id=worker_id, **paused, job_types=job_types)
+        confined = self._binding.scope != ALL
+        by_policy = isinstance(queue, str) and queue in self._policies.registry.queues
+        if confined or paused_orgs is None or paused_types is None:
+            controls, by_policy = self._read_controls(queue)
+            if controls.gate is not None or queue in controls.paused("queue"):
+                return []
+            paused_orgs = controls.held_orgs.union(paused_orgs or ())
+            paused_types = controls.paused("job_type").union(paused_types or ())
+        may = {"paused_orgs": paused_orgs or (), "paused_types": paused_types or ()}
+        if by_policy:
+            claim = self.claim_by_policy(queue, limit, worker_id=worker_id, **may, job_types=job_types)
             return claim.jobs
         rows = self._run(
-            lambda: claim_rows(queue, limit, worker_id=worker_id, **paused, job_types=job_types, past=past)
+            lambda: claim_rows(
+                queue, limit, worker_id=worker_id, **may, job_types=job_types, past=past, confined=confined
+            )
         )
+        return self._read_claimed(rows, worker_id)
+
+    def _read_claimed(self, rows: Sequence[Row], worker_id: str) -> list[Job]:
+        """Return the jobs of a claim, and end those that can't be read."""
         jobs, unreadable = read_claimed(rows, worker_id)
         if unreadable:
             self._run(lambda: finish(unreadable))
         return jobs
 
-    def _read_paused(self, queue: str) -> _Paused | None:
-        """Return which orgs and types are paused; None if nothing may be claimed from the queue now."""
+    def _read_controls(self, queue: str) -> tuple[Controls, bool]:
+        """Return what is paused, and whether the queue has a policy; a confined client may not have one."""
         check_text("queue", queue, longest=LONGEST["queue"])
-        # Else a closed gate would hide that this client may not claim.
-        self._binding.require_all_orgs("worker.claim")
-        controls = self._run(pauses.controls, write=False)
-        if controls.gate is not None or queue in controls.paused("queue"):
-            return None
-        return {"paused_orgs": controls.held_orgs, "paused_types": controls.paused("job_type")}
+        controls, stored = self._run(pauses.claim_controls, write=False)
+        by_policy = queue in stored or queue in self._policies.registry.queues
+        if by_policy and (scope := self._binding.scope) != ALL:
+            raise not_allowed(f"queue {queue!r:.80} has a policy, which counts the jobs of all orgs", scope)
+        return controls, by_policy
 
     def claim_by_policy(
         self,
@@ -201,8 +215,10 @@ class WorkerClient:
     ) -> PolicyClaim:
         """Claim, as a worker does, from a queue that has a policy; also return what bounded the claim.
 
-        Raises WorkerLost, InvalidJob for an invalid queue, and InvalidSetting for an invalid limit.
+        Raises WorkerLost, InvalidJob for an invalid queue, InvalidSetting for an invalid limit, and
+        NotAllowed for a client of one org: a policy counts the jobs of all orgs.
         """
+        self._binding.require_all_orgs("worker.claim_by_policy")
         paused = {"paused_orgs": paused_orgs, "paused_types": paused_types}
         declared = self._policies.registry.queues.get(queue)
         return self._run(
@@ -219,8 +235,8 @@ class WorkerClient:
     def finish(self, ends: Sequence[JobEnd]) -> Leases:
         """Settle claimed jobs by their outcomes and write their ends; return which leases still held.
 
-        `job.end_with(outcome)` makes an end. Raises InvalidJob for what is no job id, and InvalidSetting for
-        an invalid outcome.
+        `job.end_with(outcome)` makes an end. A job that this client can't see counts as lost. Raises
+        InvalidJob for what is no job id, and InvalidSetting for an invalid outcome.
         """
         _checked("ends", ends, JobEnd, "give the ends of claimed jobs: [job.end_with(Succeeded())]")
         parks = any(isinstance(end.outcome, ParkedForm) for end in ends)
@@ -239,8 +255,9 @@ class WorkerClient:
 
         `org_id` is the org of the jobs, for databases with row security. With `keep_permits` the caller
         itself passes on the permits that the ends free. Ends written `apart` get their own transaction: if it
-        waits for a lock, no other write waits with it.
+        waits for a lock, no other write waits with it. Raises NotAllowed for a client of one org.
         """
+        self._binding.require_all_orgs("worker.write")
         atomic = apart or any(end.usage or end.progress or end.transition.wait for end in ends)
         leases = self._run(lambda: finish(ends), atomic=atomic, org_id=org_id)
         self._binding.follow_up(leases.tied, () if keep_permits else leases.permits)
@@ -262,7 +279,11 @@ class WorkerClient:
         return self._follow_up(leases)
 
     def rescue_worker(self, worker_id: str, *, how: str | None = None) -> Leases:
-        """Take back all jobs of a worker that is known to be dead; `how` describes its death."""
+        """Take back all jobs of a worker that is known to be dead; `how` describes its death.
+
+        Raises NotAllowed for a client of one org.
+        """
+        self._binding.require_all_orgs("worker.rescue_worker")
         leases = self._run(
             lambda: rescue.rescue_worker(worker_id, how=how, policies=self._policies, dice=random.random),
             # Otherwise the sweep of another worker could take the jobs in between, without knowing how this
@@ -340,9 +361,15 @@ class WorkerClient:
         """End every leadership of a worker; return the names that it led."""
         return self._run(lambda: leader.abdicate(worker_id))
 
-    def type_unknown_for(self, job_type: str) -> timedelta | None:
-        """Return how long ago a live worker last knew a job type, zero if one lives; None if none did."""
-        return self._run(lambda: type_unknown_for(job_type), write=False)
+    def type_unknown_for(
+        self, job_type: str, *, org_id: str | None = None, project_id: str | None = None
+    ) -> timedelta | None:
+        """Return how long ago a live worker last knew a job type, zero if one lives; None if none did.
+
+        A worker of one org or project is asked only if the job is of that one.
+        """
+        of_job = {"org_id": org_id, "project_id": project_id}
+        return self._run(lambda: type_unknown_for(job_type, **of_job), write=False)
 
     def promote(self, limit: ClaimSize = 500) -> Promoted:
         """Make due jobs ready if they need no permit or one is free; return when the next job is due.

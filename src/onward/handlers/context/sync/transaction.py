@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from onward.clients.sync.client import Client
 from onward.connections import begin
 from onward.connections.shielded import unbroken
-from onward.core.failures.handler_errors import Unrecoverable
+from onward.core.failures.handler_errors import ArtifactMissing
 from onward.core.jobs.job import NewJob
 from onward.core.policy.contract import artifact_missing, owes_artifact
 from onward.core.policy.policies import Policies
@@ -48,7 +48,6 @@ class Transaction:
 def transaction(run: Run, clients: Clients, client: Client, connection: Any) -> Iterator[Transaction]:
     """Begin a transaction on the handler's connection, or on a new one that is closed afterwards."""
     lent = client.store.connect() if connection is None else None
-    artifacts = run.artifacts
     try:
         chosen = connection if lent is None else lent
         manager = begin(chosen, client.store.database, client.store.prefix)
@@ -59,8 +58,6 @@ def transaction(run: Run, clients: Clients, client: Client, connection: Any) -> 
             tx = Transaction(run, clients, chosen, confined(client.within(chosen), run.job))
             yield tx
         except BaseException as error:
-            # Artifacts that were rolled back do not count.
-            run.artifacts = artifacts
             swallowed = manager.__exit__(type(error), error, error.__traceback__)
             run.undone()
             if not swallowed:
@@ -100,12 +97,12 @@ def _written(run: Run, client: Client, end: End) -> Leases:
 
 
 def _check_artifact(run: Run, client: Client) -> None:
-    """Raise Unrecoverable for a job that owes an artifact, and left none in this run or an earlier one."""
+    """Raise ArtifactMissing for a job that owes an artifact, and left none in this run or an earlier one."""
     job = run.job
-    if not owes_artifact(job, run.artifacts, client.policies):
+    if not owes_artifact(job, client.policies):
         return
     if not (confined(client, job).artifacts.list(job_id=job.id, limit=1)).items:
-        raise Unrecoverable(artifact_missing(job))
+        raise ArtifactMissing(artifact_missing(job))
 
 
 def _success(run: Run, policies: Policies, result: Any) -> End:

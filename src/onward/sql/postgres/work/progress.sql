@@ -12,6 +12,7 @@ held AS MATERIALIZED (
     SELECT live.id, reported.progress
     FROM reported
     JOIN {live} AS live ON live.id = ANY (ARRAY[reported.id]) AND live.lease = ANY (ARRAY[reported.lease])
+    WHERE {scope(live)}
     FOR UPDATE OF live SKIP LOCKED
 ),
 stored AS (
@@ -25,7 +26,7 @@ SELECT CAST(id AS text), 0 FROM stored
 UNION ALL
 SELECT CAST(live.id AS text), 1
 FROM reported JOIN {live} AS live ON live.id = ANY (ARRAY[reported.id]) AND live.lease = ANY (ARRAY[reported.lease])
-WHERE live.id NOT IN (SELECT id FROM stored)
+WHERE live.id NOT IN (SELECT id FROM stored) AND {scope(live)}
 
 -- name: store_last_progress
 -- plan: steady

@@ -3,11 +3,11 @@ WITH me AS (
     UPDATE {workers}
     SET seen_at = :now::clock, lease_until = {later(:now::clock, :lease::int)},
         idle_since = CASE WHEN :idle::int = 1 THEN coalesce(idle_since, :now::clock) END
-    WHERE id = :worker::text AND lost_at IS NULL
+    WHERE id = :worker::text AND lost_at IS NULL AND {+in_scope}
     RETURNING id
 )
 SELECT CAST(live.id AS text), live.lease, CASE WHEN live.cancel_requested_at IS NULL THEN 0 ELSE 1 END
-FROM me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'running'
+FROM me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'running' AND {scope(live)}
 
 -- name: claim_jobs
 -- plan: steady
@@ -45,11 +45,12 @@ SELECT {job_nulls} WHERE NOT EXISTS (SELECT FROM me)
 
 -- name: claim_unpaused_jobs
 -- plan: steady
--- As claim_jobs, but reads past paused jobs and those of other types than `only`, so it is used only when something is
--- paused, or for some types.
+-- As claim_jobs, but reads past paused jobs, those of other types than `only`, and those of other orgs than the client's,
+-- so it is used only when something is paused, for some types, or by a confined client.
 WITH clock AS MATERIALIZED (SELECT :now::clock AS now),
 me AS MATERIALIZED (
-    SELECT id FROM {workers}, clock WHERE id = :worker::text AND lost_at IS NULL AND lease_until > now
+    SELECT id FROM {workers}, clock
+    WHERE id = :worker::text AND lost_at IS NULL AND lease_until > now AND {scope({workers})}
 ),
 job AS (
     UPDATE {live} AS live
@@ -60,7 +61,7 @@ job AS (
         WHERE queue = :queue::text AND state = 'queued'
             AND (priority, run_at, id) > (:past_priority::int, {instant(:past_run_at::int)}, :past_id::id)
             AND job_type NOT IN (:types::texts) AND (:only::text IS NULL OR job_type IN (:only::texts))
-            AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
+            AND (org_id IS NULL OR org_id NOT IN (:orgs::texts)) AND {scope({live})}
         ORDER BY priority, run_at, id
         LIMIT :limit::int
         FOR UPDATE SKIP LOCKED

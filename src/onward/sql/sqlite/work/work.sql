@@ -1,10 +1,11 @@
 -- name: extend_worker
 UPDATE {workers}
 SET seen_at = :now, lease_until = :now + :lease, idle_since = CASE WHEN :idle = 1 THEN coalesce(idle_since, :now) END
-WHERE id = :worker AND lost_at IS NULL;
+WHERE id = :worker AND lost_at IS NULL AND {+in_scope};
 SELECT live.id, live.lease, live.cancel_requested_at IS NOT NULL
-FROM {workers} AS me LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'running'
-WHERE me.id = :worker AND me.lost_at IS NULL
+FROM {workers} AS me
+LEFT JOIN {live} AS live ON live.worker_id = me.id AND live.state = 'running' AND {scope(live)}
+WHERE me.id = :worker AND me.lost_at IS NULL AND {scope(me)}
 
 -- name: claim_jobs
 -- One row of nulls means that the worker has no right to claim. The audit lists what was claimed, and where claims are
@@ -73,8 +74,8 @@ WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL
 DELETE FROM {claimed} WHERE job_id IS NOT NULL
 
 -- name: claim_unpaused_jobs
--- As claim_jobs, but reads past paused jobs and those of other types than `only`, so it is used only when something is
--- paused, or for some types.
+-- As claim_jobs, but reads past paused jobs, those of other types than `only`, and those of other orgs than the client's,
+-- so it is used only when something is paused, for some types, or by a confined client.
 -- when audited >= 2
 INSERT INTO {audit} ({+audit_columns})
 SELECT
@@ -83,8 +84,8 @@ SELECT
 FROM {live}
 WHERE queue = :queue AND state = 'queued' AND job_type NOT IN (:types::texts)
     AND (:only IS NULL OR job_type IN (:only::texts))
-    AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
-    AND EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now)
+    AND (org_id IS NULL OR org_id NOT IN (:orgs::texts)) AND {scope({live})}
+    AND EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now AND {scope({workers})})
 ORDER BY priority, run_at, id
 LIMIT :limit;
 -- when audited >= 2
@@ -93,7 +94,7 @@ SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :wo
 WHERE id IN (
     SELECT job_id FROM {audit}
     WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
-);
+) AND {scope({live})};
 -- when audited >= 2
 -- packed
 SELECT json_group_array(json_array({returned_columns}))
@@ -101,41 +102,41 @@ FROM (
     SELECT job_id FROM {audit}
     WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
 ) CROSS JOIN {live} ON id = job_id
-WHERE NOT length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
+WHERE NOT length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000 AND {scope({live})}
 UNION ALL
 SELECT json_array(json_array({returned_columns}))
 FROM (
     SELECT job_id FROM {audit}
     WHERE seq > CASE changes() WHEN 0 THEN 9223372036854775807 ELSE last_insert_rowid() - changes() END
 ) CROSS JOIN {live} ON id = job_id
-WHERE length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
+WHERE length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000 AND {scope({live})}
 UNION ALL
 SELECT json_array(json_array({job_nulls}))
-WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now);
+WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now AND {scope({workers})});
 -- when audited < 2
 INSERT INTO {claimed} (job_id) SELECT id FROM {live}
 WHERE queue = :queue AND state = 'queued' AND job_type NOT IN (:types::texts)
     AND (:only IS NULL OR job_type IN (:only::texts))
-    AND (org_id IS NULL OR org_id NOT IN (:orgs::texts))
-    AND EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now)
+    AND (org_id IS NULL OR org_id NOT IN (:orgs::texts)) AND {scope({live})}
+    AND EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now AND {scope({workers})})
 ORDER BY priority, run_at, id
 LIMIT :limit;
 -- when audited < 2
 UPDATE {live}
 SET state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = :worker, started_at = :now
-WHERE id IN (SELECT job_id FROM {claimed});
+WHERE id IN (SELECT job_id FROM {claimed}) AND {scope({live})};
 -- when audited < 2
 -- packed
 SELECT json_group_array(json_array({returned_columns}))
 FROM {claimed} CROSS JOIN {live} ON id = job_id
-WHERE NOT length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
+WHERE NOT length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000 AND {scope({live})}
 UNION ALL
 SELECT json_array(json_array({returned_columns}))
 FROM {claimed} CROSS JOIN {live} ON id = job_id
-WHERE length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000
+WHERE length(payload) + coalesce(length(error), 0) + coalesce(length(progress), 0) > 20000 AND {scope({live})}
 UNION ALL
 SELECT json_array(json_array({job_nulls}))
-WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now);
+WHERE NOT EXISTS (SELECT 1 FROM {workers} WHERE id = :worker AND lost_at IS NULL AND lease_until > :now AND {scope({workers})});
 -- when audited < 2
 DELETE FROM {claimed} WHERE job_id IS NOT NULL
 

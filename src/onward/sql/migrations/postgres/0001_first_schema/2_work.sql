@@ -1,8 +1,11 @@
 -- Workers and their leases; earlier runs; effects.
 
 -- A job's lease lasts as long as its worker's: one renewal for each worker, never one for each job.
+-- A worker that has an org or a project was registered by a client that is confined to it.
 CREATE TABLE {workers} (
     id text COLLATE "C" PRIMARY KEY,
+    org_id text COLLATE "C",
+    project_id text COLLATE "C",
     info jsonb NOT NULL,
     started_at timestamptz NOT NULL,
     seen_at timestamptz NOT NULL,

@@ -49,9 +49,9 @@ CREATE TABLE {queues} (
 -- From org to org with one probe each. Only jobs of fair queues are in it.
 CREATE INDEX live_fair ON {live} (queue, org_id COLLATE "C", priority, run_at, id) WHERE state = 'queued' AND fair;
 
--- The closed gate and the pauses: a row exists while it is in effect.
+-- The closed gate, the pauses and the skipped job types: a row exists while it is in effect.
 CREATE TABLE {controls} (
-    scope text COLLATE "C" NOT NULL CHECK (scope IN ('gate', 'queue', 'org', 'job_type')),
+    scope text COLLATE "C" NOT NULL CHECK (scope IN ('gate', 'queue', 'org', 'job_type', 'skip')),
     name text COLLATE "C" NOT NULL,
     set_at timestamptz NOT NULL,
     actor_type text,

@@ -146,6 +146,10 @@ BEGIN
                 ' OR EXISTS (SELECT FROM {ended} AS job WHERE job.id = %1$s.job_id)))',
                 one.tab, own
             );
+        ELSIF one.name = 'workers' THEN
+            -- Workers of all orgs are seen by every org, and changed by none: an enqueue looks for idle ones.
+            EXECUTE format('CREATE POLICY of_one_org ON %s USING (org_id = %s)', one.tab, own);
+            EXECUTE format('CREATE POLICY for_all ON %s FOR SELECT USING (org_id IS NULL)', one.tab);
         ELSIF EXISTS (SELECT FROM pg_attribute WHERE attrelid = one.oid AND attname = 'org_id' AND NOT attisdropped) THEN
             EXECUTE format('CREATE POLICY of_one_org ON %s USING (coalesce(org_id, '''') = %s)', one.tab, own);
         ELSIF EXISTS (SELECT FROM pg_attribute WHERE attrelid = one.oid AND attname = 'job_id' AND NOT attisdropped) THEN
@@ -158,7 +162,7 @@ BEGIN
         ELSIF one.name = 'controls' THEN
             EXECUTE format('CREATE POLICY of_one_org ON %s USING (scope = ''org'' AND name = %s)', one.tab, own);
             EXECUTE format('CREATE POLICY for_all ON %s FOR SELECT USING (scope <> ''org'')', one.tab);
-        ELSIF one.name IN ('workers', 'migrations') THEN
+        ELSIF one.name IN ('queues', 'migrations') THEN
             EXECUTE format('CREATE POLICY for_all ON %s FOR SELECT USING (true)', one.tab);
         ELSIF one.name = 'settings' THEN
             EXECUTE format('CREATE POLICY for_all ON %s FOR SELECT USING (name = ''installation'')', one.tab);
@@ -174,8 +178,8 @@ BEGIN
 END
 $$;
 
--- Grants a role what it needs to use Onward for one org: to enqueue, read, cancel and pause, not to work. Call it
--- again after a migration that created tables.
+-- Grants a role what it needs to use Onward for one org: to enqueue, read, cancel, pause, and work on the jobs of the
+-- org. Call it again after a migration that created tables.
 CREATE FUNCTION {prefix}grant_to(role text) RETURNS void
 LANGUAGE plpgsql
 AS $$
@@ -183,8 +187,12 @@ DECLARE
     one record;
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA {channel} TO %I', role);
-    -- Without `info`, which describes the machine of a worker.
-    EXECUTE format('GRANT SELECT (id, lease_until, idle_since, lost_at) ON {workers} TO %I', role);
+    -- Without reading `info`, which describes the machine of a worker.
+    EXECUTE format(
+        'GRANT SELECT (id, org_id, project_id, lease_until, idle_since, lost_at), INSERT,'
+        ' UPDATE (seen_at, lease_until, idle_since, lost_at) ON {workers} TO %I', role
+    );
+    EXECUTE format('GRANT SELECT (name, settings, override) ON {queues} TO %I', role);
     FOR one IN
         SELECT * FROM (VALUES
             ('live', 'SELECT, INSERT, UPDATE, DELETE'),

@@ -1,8 +1,11 @@
 -- Workers and their leases; earlier runs; effects.
 
 -- A job's lease lasts as long as its worker's: one renewal for each worker, never one for each job.
+-- A worker that has an org or a project was registered by a client that is confined to it.
 CREATE TABLE {workers} (
     id TEXT PRIMARY KEY NOT NULL,
+    org_id TEXT,
+    project_id TEXT,
     info TEXT NOT NULL,
     started_at INTEGER NOT NULL,
     seen_at INTEGER NOT NULL,

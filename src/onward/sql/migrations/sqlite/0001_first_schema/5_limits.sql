@@ -42,9 +42,9 @@ CREATE TABLE {queues} (
 -- From org to org with one probe each. Only jobs of fair queues are in it.
 CREATE INDEX {prefix}live_fair ON {live} (queue, org_id, priority, run_at, id) WHERE state = 'queued' AND fair = 1;
 
--- The closed gate and the pauses: a row exists while it is in effect.
+-- The closed gate, the pauses and the skipped job types: a row exists while it is in effect.
 CREATE TABLE {controls} (
-    scope TEXT NOT NULL CHECK (scope IN ('gate', 'queue', 'org', 'job_type')),
+    scope TEXT NOT NULL CHECK (scope IN ('gate', 'queue', 'org', 'job_type', 'skip')),
     name TEXT NOT NULL,
     set_at INTEGER NOT NULL,
     actor_type TEXT,

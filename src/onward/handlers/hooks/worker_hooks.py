@@ -1,4 +1,4 @@
-"""The functions that an application runs when a worker starts, by `@app.on_start`."""
+"""The functions that an application runs when a worker starts and stops: `@app.on_start`, `@app.on_stop`."""
 
 from __future__ import annotations
 
@@ -15,27 +15,35 @@ from onward.errors import InvalidSetting
 H = TypeVar("H", bound=Callable[[], object])
 
 
-class StartHook:
-    """A function that is called once in each worker process, `delay` after the worker has started."""
+class WorkerHook:
+    """A function without parameters that a worker calls; `event` is the decorator that registered it."""
 
-    def __init__(self, function: Callable[[], Any], delay: Duration = timedelta()) -> None:
+    def __init__(self, event: str, function: Callable[[], Any]) -> None:
         if not callable(function):
-            raise InvalidSetting(f"on_start() got {function!r:.80}; put it above a def or an async def")
+            raise InvalidSetting(f"{event}() got {function!r:.80}; put it above a def or an async def")
+        self.event = event
         self.function = function
         self.name = getattr(function, "__qualname__", repr(function))
-        self.delay = span("delay", duration("delay", delay))
-        self._process: int | None = None
         try:
             inspect.signature(function).bind()
         except TypeError:
             raise InvalidSetting(
-                f"on_start() calls {self.name} without arguments, and it has parameters; give them defaults"
+                f"{event}() calls {self.name} without arguments, and it has parameters; give them defaults"
             ) from None
 
     @property
     def is_async(self) -> bool:
         """Whether the function must be awaited."""
         return inspect.iscoroutinefunction(self.function)
+
+
+class StartHook(WorkerHook):
+    """A function that is called once in each worker process, `delay` after the worker has started."""
+
+    def __init__(self, function: Callable[[], Any], delay: Duration = timedelta()) -> None:
+        super().__init__("on_start", function)
+        self.delay = span("delay", duration("delay", delay))
+        self._process: int | None = None
 
     def begin(self) -> bool:
         """Claim the one call in this process; False if it was already made."""
@@ -68,3 +76,21 @@ class StartHooks:
             return hook
 
         return add if function is None else add(function)
+
+
+class StopHooks:
+    """`@app.on_stop`; a worker calls the decorated functions, the last registered first."""
+
+    def __init__(self) -> None:
+        self._hooks: list[WorkerHook] = []
+
+    def __iter__(self) -> Iterator[WorkerHook]:
+        return reversed(self._hooks)
+
+    def __call__(self, function: H, /) -> H:
+        """Register a function to be called when a worker stops: after its jobs, before its resources close.
+
+        An error that it raises is logged, and the worker goes on stopping.
+        """
+        self._hooks.append(WorkerHook("on_stop", function))
+        return function

@@ -1,0 +1,1 @@
+"""Runs what an application adds to its workers: functions around attempts, resources, start and stop."""
