@@ -161,7 +161,9 @@ async def test_an_unknown_job_type_is_given_back_for_a_while_and_then_dead(app):
     assert job.error.error_class == "UnknownJobType"
 
     longest = timedelta(minutes=10)
-    assert unknown_for(replace(job, started_at=job.created_at + longest)) >= longest - timedelta(seconds=30)
+    assert unknown_for(
+        replace(job, lease=job.lease + 1, started_at=job.created_at + longest)
+    ) >= longest - timedelta(seconds=30)
     assert isinstance(unknown(job, longest - timedelta(seconds=1), longest, []), Released)
     buried = unknown(job, longest, longest, [])
     assert isinstance(buried, Failed)

@@ -27,7 +27,7 @@ from onward.errors import InvalidSetting
 if TYPE_CHECKING:
     from onward.app import Onward
 
-PLACE_GIVEN = "onward.place"
+PLACE_KEY = "onward.place"
 """Where the context of a command keeps the app and the URL that it was given."""
 
 _KEYS = ("app",)
@@ -48,7 +48,7 @@ def note_place(app: str | None, url: str | None) -> None:
     """Keep which app and database a command was given, for the advice of an error."""
     ctx = click.get_current_context(silent=True)
     if ctx is not None:
-        ctx.meta[PLACE_GIVEN] = (app, url)
+        ctx.meta[PLACE_KEY] = (app, url)
 
 
 def load_app(reference: str, url: str | None = None) -> Onward:

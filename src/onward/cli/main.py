@@ -86,10 +86,10 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except (SchemaMissing, SchemaBehind) as error:
-            from onward.cli.find_app import PLACE_GIVEN
+            from onward.cli.find_app import PLACE_KEY
             from onward.cli.views.text import place_options
 
-            where = place_options(*ctx.meta.get(PLACE_GIVEN, (None, None)))
+            where = place_options(*ctx.meta.get(PLACE_KEY, (None, None)))
             raise type(error)(str(error).replace("onward migrate", f"onward migrate{where}")) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

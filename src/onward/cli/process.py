@@ -98,12 +98,12 @@ class Signals:
         waits = {1: self._grace + _AFTERWARDS, 2: _AFTERWARDS, 3: _LAST_MOMENT}
         signal.setitimer(signal.ITIMER_REAL, waits[times])
         if self._parent is None:
-            _write(f"{datetime.now().astimezone():%H:%M:%S} {self._told(times)}\n")
+            _write(f"{datetime.now().astimezone():%H:%M:%S} {self._stop_line(times)}\n")
         # `stop` raises when the worker's loop is already closed.
         with suppress(RuntimeError):
             self._worker.stop()
 
-    def _told(self, times: int) -> str:
+    def _stop_line(self, times: int) -> str:
         """Return what the next request to stop does, and the one after it."""
         running = self._worker.running
         match times:

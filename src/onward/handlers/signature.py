@@ -51,7 +51,6 @@ class Signature:
         self._positional = [p.name for p in read.parameters if p.kind is not p.KEYWORD_ONLY]
         self._required = [p.name for p in read.parameters if p.default is p.empty]
         self._form = _form(self.name, read)
-        self._untyped = {p.name for p in read.parameters if p.annotation is Any}
         self._hooks = read.hooks
         self.arguments = self._choose()
         self._check = self._read if self.arguments == self._all else self.arguments
@@ -146,7 +145,7 @@ class Signature:
 
     def _context_hint(self, name: str) -> str:
         """Return advice for an argument that was meant as the Context, which is recognised by its type."""
-        if name not in _CONTEXTS or name not in self._untyped:
+        if name not in _CONTEXTS or self._form.__annotations__.get(name) is not Any:
             return ""
         return f" If {name} is Onward's Context, annotate it: {name}: Context."
 

@@ -279,7 +279,7 @@ def test_a_store_that_nobody_closed_leaves_no_connection_and_no_warning(postgres
     assert [str(warning.message) for warning in recwarn] == []
 
 
-def test_a_server_that_is_read_only_is_named_and_is_a_lost_connection(store, postgres_url):  # F20
+def test_a_server_that_is_read_only_is_named_and_is_a_lost_connection(store, postgres_url):
     mark = "&" if "?" in postgres_url else "?"
     standby = f"{postgres_url}{mark}options=-c%20default_transaction_read_only%3Don"
     with (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -109,12 +109,7 @@ def command(
             return 0
         if not as_json:
             say(f"{short(enqueued.id)}  {enqueued.state or 'removed'}", timed=False)
-        try:
-            job_now = _wait(client, enqueued, timeout)
-        except KeyboardInterrupt:
-            say(f"job {enqueued.id} stays in the queue; onward doctor {enqueued.id} shows it", timed=False)
-            raise
-        ended = _without_secrets(job_now, client.policies.settings.redact)
+        ended = _without_secrets(_wait(client, enqueued, timeout), client.policies.settings.redact)
         return _print_ended(enqueued, ended, as_json=as_json)
 
 
@@ -182,7 +177,7 @@ def _wait(client: Client, enqueued: Enqueued, timeout: str | None) -> Job:
     longest = None if timeout is None else read_length("--timeout", timeout).total_seconds()
     end = None if longest is None else time.monotonic() + longest
     pause = _FIRST_PAUSE
-    with closing(ProgressLine()) as line:
+    with closing(ProgressLine()) as line, _telling_of_interrupts(enqueued):
         while (job := client.jobs.get(enqueued.id)).state not in ENDED:
             line.show(job.progress)
             left = pause if end is None else end - time.monotonic()
@@ -194,6 +189,16 @@ def _wait(client: Client, enqueued: Enqueued, timeout: str | None) -> Job:
             time.sleep(min(pause, left))
             pause = min(pause * _GROWTH, _LONGEST_PAUSE)
     return job
+
+
+@contextmanager
+def _telling_of_interrupts(enqueued: Enqueued) -> Iterator[None]:
+    """Print that a job stays when its wait is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"job {enqueued.id} stays in the queue; onward doctor {enqueued.id} shows it", timed=False)
+        raise
 
 
 def _without_secrets(job: Job, redaction: Redaction) -> Job:
