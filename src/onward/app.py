@@ -366,14 +366,9 @@ class Onward:
         tick = self.worker(drain=True, max_jobs=max_jobs, max_time=max_time, grace=0, kind="tick")
         tally = await tick.run()
         counts = await self.clients.current().jobs.count()
-        return Tick(
-            tally.processed,
-            tally.succeeded,
-            tally.retried,
-            tally.dead,
-            sum(counts.total(state) for state in WAITING),
-            timedelta(seconds=time.monotonic() - started),
-        )
+        waiting = sum(counts.total(state) for state in WAITING)
+        took = timedelta(seconds=time.monotonic() - started)
+        return Tick(tally.processed, tally.succeeded, tally.retried, tally.dead, waiting, took)
 
     def lifespan(self, *, worker: bool = True, **options: Unpack[WorkerOptions]) -> Lifespan:
         """Return an ASGI application's lifespan: it runs a worker, and closes the clients at the end."""

@@ -117,12 +117,8 @@ class OnwardError(Exception):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the error as plain values, from which `from_dict` makes it again."""
-        return {
-            "error": type(self).__name__,
-            "code": self.code,
-            "message": str(self),
-            "facts": dict(self.facts),
-        }
+        name, facts = type(self).__name__, dict(self.facts)
+        return {"error": name, "code": self.code, "message": str(self), "facts": facts}
 
     @staticmethod
     def from_dict(described: Mapping[str, Any]) -> OnwardError:
