@@ -107,9 +107,7 @@ def command(
         if not wait:
             _print_enqueued(enqueued, as_json=as_json)
             return 0
-        if not as_json:
-            say(f"{short(enqueued.id)}  {enqueued.state or 'removed'}", timed=False)
-        ended = _without_secrets(_wait(client, enqueued, timeout), client.policies.settings.redact)
+        ended = _wait(client, enqueued, timeout, as_json=as_json)
         return _print_ended(enqueued, ended, as_json=as_json)
 
 
@@ -171,9 +169,11 @@ def _say_if_unknown(client: Client, job_type: str) -> None:
         say(clean(f'note: no worker that runs now knows the job type "{job_type}"{near}'), timed=False)
 
 
-def _wait(client: Client, enqueued: Enqueued, timeout: str | None) -> Job:
+def _wait(client: Client, enqueued: Enqueued, timeout: str | None, *, as_json: bool) -> Job:
     from onward.core.jobs.job import ENDED
 
+    if not as_json:
+        say(f"{short(enqueued.id)}  {enqueued.state or 'removed'}", timed=False)
     longest = None if timeout is None else read_length("--timeout", timeout).total_seconds()
     end = None if longest is None else time.monotonic() + longest
     pause = _FIRST_PAUSE
@@ -188,7 +188,7 @@ def _wait(client: Client, enqueued: Enqueued, timeout: str | None) -> Job:
                 )
             time.sleep(min(pause, left))
             pause = min(pause * _GROWTH, _LONGEST_PAUSE)
-    return job
+    return _without_secrets(job, client.policies.settings.redact)
 
 
 @contextmanager
