@@ -30,9 +30,9 @@ def test_a_module_alone_will_do_if_it_has_one_app(folder):
         (APP, "app:ap", 'module "app" has no attribute "ap". Did you mean "app"?'),
         (APP, "app:zzz", 'module "app" has no attribute "zzz". Did you mean "app"?'),
         (APP, "app:Onward", '"app:Onward" is a type, not an Onward. Did you mean "app:app"?'),
-        (APP, "app.py", '"app.py" names no module; give module:attribute, such as app:app'),
-        (APP, "./shop/app.py:app", '"./shop/app.py:app" names no module; .* such as shop.app:app'),
-        (APP, "", '"" names no module'),
+        (APP, "app.py", '"app.py" is not module:attribute; give one such as app:app'),
+        (APP, "./shop/app.py:app", '"./shop/app.py:app" is not module:attribute; .* such as shop.app:app'),
+        (APP, "", '"" is not module:attribute'),
         ("", "app", 'module "app" has no Onward; make one there: app = Onward()'),
         (
             f"{APP}two = Onward()",
@@ -173,3 +173,12 @@ def test_a_command_of_an_operator_makes_no_database(onward, folder, command):
     assert f"there is no database file {folder}/onward.db; the first worker or enqueue makes it" in ran.err
     assert "name it with --app or ONWARD_APP, or its database with --url" in ran.err
     assert not list(folder.iterdir())
+
+
+def test_a_bad_name_in_the_environment_is_named_without_a_traceback(onward, folder, monkeypatch):
+    (folder / "app.py").write_text("from onward import Onward\napp = Onward('sqlite:///x.db')\n")
+    monkeypatch.setenv("ONWARD_NAME", "My Shop")
+    ran = onward("worker", "app:app")
+    assert ran.code == 2
+    assert "ONWARD_NAME is 'My Shop'" in ran.err
+    assert "Traceback" not in ran.err

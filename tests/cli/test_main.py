@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 import onward as package
 from onward.cli.main import _COMMANDS
 from onward.cli.main import main as command_line  # noqa: F401 - imported before its modules are looked at
@@ -43,6 +45,23 @@ def test_an_unknown_command_is_told_its_nearest_neighbour(onward):
     ran = onward("worke")
     assert ran.code == 2
     assert 'there is no command "worke". Did you mean "worker"?' in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["run", "app:app"], "To run jobs: onward worker app:app"),
+        (["start"], "To run jobs: onward worker APP"),
+        (["retry", "x"], "To run dead jobs again: onward dead replay GROUP|JOB --reason …"),
+        (["jobs"], "It is not on the command line yet: app.client.jobs.list()"),
+        (["cancel", "x"], "It is not on the command line yet: app.client.jobs.cancel(id, reason=…)"),
+        (["prun"], "onward --help lists them."),
+    ],
+)
+def test_a_word_of_other_queues_is_told_what_to_do_and_never_to_remove_anything(onward, words, told):
+    ran = onward(*words)
+    assert ran.code == 2
+    assert f'there is no command "{words[0]}". {told}' in " ".join(ran.err.split())
 
 
 def test_the_package_can_be_run_as_a_module():

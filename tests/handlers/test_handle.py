@@ -6,7 +6,18 @@ from uuid import uuid4
 
 import pytest
 
-from onward import Cancelled, Client, Failed, Handle, JobFailed, JobNotEnded, JobState, Onward, Succeeded
+from onward import (
+    Cancelled,
+    Client,
+    Failed,
+    Handle,
+    InvalidSetting,
+    JobFailed,
+    JobNotEnded,
+    JobState,
+    Onward,
+    Succeeded,
+)
 
 
 @pytest.fixture
@@ -104,3 +115,14 @@ async def test_a_cancellation_can_be_awaited(app, work):
     with pytest.raises(JobFailed):
         await handle.aresult()
     await app.aclose()
+
+
+@pytest.mark.anyio
+async def test_a_wait_in_a_running_event_loop_is_refused_and_names_the_async_call(app, work):
+    handle = work.enqueue()
+    with pytest.raises(InvalidSetting, match=r"handle.result\(\) would block .* await handle.aresult"):
+        handle.result()
+    with pytest.raises(InvalidSetting, match=r"handle.join\(\) would block .* await handle.ajoin"):
+        handle.join(timeout=5)
+    with pytest.raises(JobNotEnded):
+        handle.join(timeout=0)

@@ -140,3 +140,27 @@ def test_the_verbs_of_celery_name_those_to_use(work, name):
     assert not hasattr(work, name)
     with pytest.raises(AttributeError, match=r"'JobFunction' object has no attribute 'deley'"):
         work.deley  # noqa: B018
+
+
+def test_a_context_without_a_type_is_told_how_to_be_one(app):
+    @app.job
+    def greet(ctx, n: int) -> None: ...
+
+    with pytest.raises(InvalidArguments, match="If ctx is Onward's Context, annotate it: ctx: Context"):
+        greet.enqueue(n=1)
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"), [("retries", "max_attempts"), ("countdown", "delay"), ("eta", "run_at")]
+)
+def test_an_option_of_another_queue_is_told_by_its_name_here(app, option, meant):
+    @app.job
+    def greet() -> None: ...
+
+    with pytest.raises(InvalidSetting, match=f'no option "{option}". Did you mean "{meant}"'):
+        greet.using(**{option: 3})
+
+
+def test_a_job_type_with_retries_is_told_of_its_attempts(app):
+    with pytest.raises(InvalidSetting, match=r'no option "retries"\. Did you mean "max_attempts"'):
+        app.job(retries=3)(lambda: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ import msgspec
 import psycopg
 import pytest
 
-from onward import Context, InvalidSetting, JobFilter, JobState, Onward
+from onward import Context, InvalidSetting, JobFilter, JobState, NewJob, Onward
 from onward.core.policy.application import DeclaredTypes
 from tests.stores.postgres.postgres_schema import clean_schema
 from tests.stores.sqlite.using_sqlite import clean_file
@@ -187,6 +188,40 @@ async def test_a_new_version_and_an_application_that_agrees_start_beside_it(name
         await until(lambda: worker.worker_id is not None)
     await second.aclose()
     await first.aclose()
+
+
+async def test_an_application_with_the_same_job_type_is_warned_of_once_and_found_by_the_doctor(
+    nameless, caplog
+):
+    first, again, second = nameless("same1"), nameless("same1"), nameless("same2")
+    for app in (first, again, second):
+        declare(app, "n: int")
+    async with first.worker(), again.worker():
+        assert not [one for one in caplog.messages if "another application" in one], "one application"
+        async with second.worker() as worker:
+            await until(lambda: worker.worker_id is not None)
+            [told] = [one for one in caplog.messages if "another application" in one]
+            assert re.match(r"worker \S+:\d+ of another application \(same1\) also handles \"send\"", told)
+            assert told.endswith('each may run the other\'s jobs. Give one a name: Onward(name="same2")')
+            [finding] = [one for one in second.client.doctor.check() if one.code == "types_shared"]
+            assert "same1" in finding.title
+            assert "same2" in finding.title
+            assert "Onward(name=" in str(finding.remedy)
+    await second.aclose()
+    await again.aclose()
+    await first.aclose()
+
+
+async def test_a_job_type_without_a_handler_suggests_the_nearest_and_names(nameless):
+    app = nameless("shop.app")
+    declare(app, "n: int")
+    job_id = app.client.enqueue(NewJob(job_type="sent", payload={"n": 1})).id
+    async with app.worker():
+        await until(lambda: app.client.jobs.get(job_id).error is not None)
+    message = app.client.jobs.get(job_id).error.message
+    assert "no handler here for job type 'sent'. Did you mean 'send'? If another application" in message
+    assert "Onward(name=…)" in message
+    await app.aclose()
 
 
 async def test_a_handler_that_is_not_imported_yet_differs_from_no_other(nameless):

@@ -164,8 +164,8 @@ async def test_an_unknown_job_type_is_given_back_for_a_while_and_then_dead(app):
     assert unknown_for(
         replace(job, lease=job.lease + 1, started_at=job.created_at + longest)
     ) >= longest - timedelta(seconds=30)
-    assert isinstance(unknown(job, longest - timedelta(seconds=1), longest), Released)
-    buried = unknown(job, longest, longest)
+    assert isinstance(unknown(job, longest - timedelta(seconds=1), longest, []), Released)
+    buried = unknown(job, longest, longest, [])
     assert isinstance(buried, Failed)
     assert (buried.retryable, buried.error.reason) == (False, "unknown_job_type")
 

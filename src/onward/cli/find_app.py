@@ -27,6 +27,9 @@ from onward.errors import InvalidSetting
 if TYPE_CHECKING:
     from onward.app import Onward
 
+PLACE_KEY = "onward.place"
+"""Where the context of a command keeps the app and the URL that it was given."""
+
 _KEYS = ("app",)
 _PARENTS_URL = "ONWARD_PARENT_URL"
 # Matches a file that imports its app, such as `from shop.jobs import app`.
@@ -41,12 +44,20 @@ class FoundApp(NamedTuple):
     broken: InvalidSetting | None = None
 
 
+def note_place(app: str | None, url: str | None) -> None:
+    """Keep which app and database a command was given, for the advice of an error."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is not None:
+        ctx.meta[PLACE_KEY] = (app, url)
+
+
 def load_app(reference: str, url: str | None = None) -> Onward:
     """Import the app that `module:attribute` names, or the only app of `module`.
 
     The current folder is searched first. A URL given here, or to the parent of this process, replaces the
     app's own.
     """
+    note_place(reference, url)
     try:
         return _placed(reference, url).app
     except InvalidSetting as error:
@@ -100,12 +111,16 @@ def _split(reference: str) -> tuple[str, str]:
     name, _, attribute = reference.partition(":")
     if name.endswith(".py") or "/" in name or not all(part.isidentifier() for part in name.split(".")):
         advice = name.removesuffix(".py").strip("./").replace("/", ".") or "app"
-        raise InvalidSetting(f'"{reference}" names no module; give module:attribute, such as {advice}:app')
+        raise InvalidSetting(f'"{reference}" is not module:attribute; give one such as {advice}:app')
     return name, attribute
 
 
 def _named(reference: str) -> _Named:
     from onward.app import Onward
+    from onward.stores import chosen_name
+
+    # A bad ONWARD_NAME is no error of the module that makes the app.
+    chosen_name()
 
     name, attribute = _split(reference)
     module = _import(name)
@@ -127,7 +142,9 @@ def _named(reference: str) -> _Named:
 def find_app(reference: str | None, url: str | None = None) -> Onward | None:
     """Load the app of the argument, of ONWARD_APP, of a settings file or of ./app.py; None without one."""
     chosen = _chosen_for(reference, url)
-    return load_app(chosen, url) if chosen else None
+    found = load_app(chosen, url) if chosen else None
+    note_place(reference, url)
+    return found
 
 
 def name_of_app(reference: str | None) -> str:
@@ -143,6 +160,7 @@ def name_of_app(reference: str | None) -> str:
 
 def look_for_app(reference: str | None, url: str | None = None) -> FoundApp:
     """Find the app as `find_app` does, but return the error instead of raising it."""
+    note_place(reference, url)
     chosen = reference
     try:
         chosen = _chosen_for(reference, url)

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from onward.core.inputs.plain_text import one_line as clean
-from onward.errors import OnwardError
+from onward.errors import OnwardError, SchemaBehind, SchemaMissing
 
 INTERRUPTED = 130
 
@@ -44,6 +44,20 @@ _COMMANDS = {
 }
 
 
+# What others call a command, and the command in full.
+_MEANT = {
+    **dict.fromkeys(("run", "start", "work", "consume"), "To run jobs: onward worker APP"),
+    **dict.fromkeys(("retry", "requeue"), "To run dead jobs again: onward dead replay GROUP|JOB --reason …"),
+    **dict.fromkeys(("jobs", "list", "ls"), "It is not on the command line yet: app.client.jobs.list()"),
+    **dict.fromkeys(
+        ("status", "show", "inspect", "get"), "Of one job: onward doctor ID, or app.client.jobs.get(id)"
+    ),
+    "cancel": "It is not on the command line yet: app.client.jobs.cancel(id, reason=…)",
+}
+# A command that removes something is never suggested for a word that is only like it.
+_DESTRUCTIVE = {"prune"}
+
+
 class _Commands(click.Group):
     """The subcommands; each is imported when it is called."""
 
@@ -65,15 +79,32 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in _COMMANDS and not name.startswith("-"):
-            nearest = get_close_matches(name, _COMMANDS, 1)
-            hint = f'Did you mean "{nearest[0]}"?' if nearest else "onward --help lists them."
-            raise click.UsageError(f'there is no command "{clean(name)}". {hint}', ctx)
+            raise click.UsageError(f'there is no command "{clean(name)}". {_hint(name, args[1:])}', ctx)
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (SchemaMissing, SchemaBehind) as error:
+            from onward.cli.find_app import PLACE_KEY
+            from onward.cli.views.text import place_options
+
+            where = place_options(*ctx.meta.get(PLACE_KEY, (None, None)))
+            raise type(error)(str(error).replace("onward migrate", f"onward migrate{where}")) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, help_text) for name, (_, help_text) in _COMMANDS.items()])
+
+
+def _hint(name: str, words: Sequence[str]) -> str:
+    """Return what a word that is no command was most likely meant to be."""
+    if name in _MEANT:
+        app = next((clean(word) for word in words if not word.startswith("-")), "APP")
+        return _MEANT[name].replace("APP", app)
+    nearest = get_close_matches(name, _COMMANDS.keys() - _DESTRUCTIVE, 1)
+    return f'Did you mean "{nearest[0]}"?' if nearest else "onward --help lists them."
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -19,6 +19,7 @@ from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from onward.core.inputs.plain_text import count
 from onward.core.inputs.plain_text import one_line as clean
 from onward.worker.stopping import StopRequests, stop_signals
 
@@ -34,11 +35,6 @@ _UNREACHABLE = 5
 # Seconds after the grace period in which a worker cancels its handlers and writes the last results.
 _AFTERWARDS = 15.0
 _LAST_MOMENT = 1.0
-_STOP_LINES = {
-    1: "stopping: no new jobs; again: give back what runs",
-    2: "giving back what runs",
-    3: "leaving",
-}
 
 
 class Signals:
@@ -102,15 +98,26 @@ class Signals:
         waits = {1: self._grace + _AFTERWARDS, 2: _AFTERWARDS, 3: _LAST_MOMENT}
         signal.setitimer(signal.ITIMER_REAL, waits[times])
         if self._parent is None:
-            _write(f"{datetime.now().astimezone():%H:%M:%S} {_STOP_LINES[times]}\n")
+            _write(f"{datetime.now().astimezone():%H:%M:%S} {self._stop_line(times)}\n")
         # `stop` raises when the worker's loop is already closed.
         with suppress(RuntimeError):
             self._worker.stop()
 
+    def _stop_line(self, times: int) -> str:
+        """Return what the next request to stop does, and the one after it."""
+        running = self._worker.running
+        match times:
+            case 1:
+                waits = f", waiting up to {self._grace:g}s for {running} running" if running else ""
+                return f"stopping: taking no new jobs{waits} (Ctrl-C again releases them)"
+            case 2:
+                return f"releasing {count(running, 'running job')} (Ctrl-C again exits now)"
+        return "exiting"
+
     def _leave(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         if not self.exit_code:
-            _write("leaving: the database or a handler does not let go; jobs come back when the lease ends\n")
+            _write("exiting: the database or a handler does not let go; jobs come back when the lease ends\n")
         os._exit(self._late_code)
 
     def _toggle_quiet(self, number: int, frame: FrameType | None) -> None:

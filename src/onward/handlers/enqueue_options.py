@@ -30,7 +30,12 @@ from onward.handlers.handles.flow_handle import After, read_after
 from onward.handlers.job_keys import ArgumentKeys, KeyMaker, NotificationKey, NotificationKeys
 from onward.origin import filled
 
-_MEANT = {"timezone": "tz", "time_zone": "tz", "zone": "tz"}
+_MEANT = {
+    **dict.fromkeys(("timezone", "time_zone", "zone"), "tz"),
+    **dict.fromkeys(("retries", "max_retries", "max_tries", "attempts"), "max_attempts"),
+    **dict.fromkeys(("countdown", "defer", "wait"), "delay"),
+    **dict.fromkeys(("eta", "scheduled_at", "at", "start_at"), "run_at"),
+}
 
 
 # Options that are fields of a job without conversion. Most enqueues use no others, and take a faster path.

@@ -23,6 +23,7 @@ from onward.handlers.parameters import Parameters, read_parameters
 
 # Types that are JSON values without conversion. Most arguments are, so they skip it.
 _PLAIN = frozenset({str, int, bool, type(None)})
+_CONTEXTS = frozenset({"ctx", "context"})
 _PLACE = re.compile(r" - at `\$\.?(.*)`$", re.DOTALL)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -134,13 +135,19 @@ class Signature:
                 return self._unknown(name)
         for name in self._required:
             if name not in payload:
-                return self._refused(f'needs the argument "{name}".')
+                return self._refused(f'needs the argument "{name}".{self._context_hint(name)}')
         text = str(error)
         place = _PLACE.search(text)
         # The message of an enum contains the unknown value, which may be secret.
         text = redact_text(text[: place.start() if place else None], REDACTION.secrets_of(payload))
         message = " ".join(text.replace("`", "").split())
         return self._refused(f'argument "{place[1] if place else ""}": {message[:1].lower()}{message[1:]}')
+
+    def _context_hint(self, name: str) -> str:
+        """Return advice for an argument that was meant as the Context, which is recognised by its type."""
+        if name not in _CONTEXTS or self._form.__annotations__.get(name) is not Any:
+            return ""
+        return f" If {name} is Onward's Context, annotate it: {name}: Context."
 
     def _unknown(self, name: str) -> InvalidArguments:
         near = get_close_matches(name, self.names, 1)

@@ -169,8 +169,10 @@ def open_wakeups(store: AsyncStore) -> Wakeups:
 
 
 def chosen_name() -> str | None:
-    """Return the name of the application that the environment gives, if any."""
-    return os.environ.get("ONWARD_NAME") or None
+    """Return the name of the application that the environment gives, if any; raise if it is no name."""
+    name = os.environ.get("ONWARD_NAME") or None
+    schema_of(name, "ONWARD_NAME")
+    return name
 
 
 def _schema(chosen: str | None) -> str:

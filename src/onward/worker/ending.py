@@ -85,7 +85,8 @@ class Ending:
         resting = parts.held.resting
         await _wait_for(resting, _left(until), stopping.release)
         if not resting.is_set():
-            log.warning("giving back what still runs (jobs: %s)", parts.buffer.running)
+            if not stopping.release.is_set():
+                log.warning("releasing what still runs after the grace (jobs: %s)", parts.buffer.running)
             parts.executor.running.cancel_all("shutdown")
             await _wait_for(resting, self._stop_seconds, stopping.abandon)
             await self._abandon()

@@ -8,9 +8,11 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from onward.core.inputs.duration import duration
+from onward.core.upkeep.worker_findings import shared_types
 from onward.core.work.claim import Instructions
 from onward.handlers.clients import Clients
 from onward.handlers.handler import Handler
+from onward.logs import get_logger
 from onward.stores import open_wakeups
 from onward.worker.attempts.breaker_gate import Breakers
 from onward.worker.attempts.executor import Executor
@@ -33,6 +35,8 @@ from onward.worker.options import WorkerSettings
 from onward.worker.outage import Outage
 from onward.worker.stopping import Stopping
 from onward.worker.tally import Tally
+
+log = get_logger("onward.worker")
 
 
 class Parts:
@@ -105,7 +109,8 @@ class Parts:
         Raises InvalidSetting if another application declares one of the job types otherwise.
         """
         await self.keeper.start()
-        await self.client.worker.check_declared(self.keeper.worker_id, self._declared)
+        for other in await self.client.worker.check_declared(self.keeper.worker_id, self._declared):
+            log.warning("%s", shared_types(self._declared, other))
         if self.client.policies.registry.queues:
             await self.client.worker.declare_queues()
         await self.scheduler.begin(self.claimer.add_ready, self._settings.on_start)

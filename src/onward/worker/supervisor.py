@@ -29,6 +29,11 @@ _QUICK_DEATHS = 5
 _LAST_WORDS = 0.5
 _ABANDON_AFTER = 3
 _GIVE_BACK_WITHIN = 5.0
+_STOP_LINES = (
+    "stopping: taking no new jobs, waiting for those that run (Ctrl-C again releases them)",
+    "releasing the running jobs (Ctrl-C again exits now)",
+    "exiting",
+)
 
 # From harmless to grave; a code that is not listed is graver than all of these.
 _GRAVITY = (0, 6, 129, 130, 143, 5, 2)
@@ -205,8 +210,8 @@ class Supervisor:
         """Pass on a request to stop and restart no child; the third request kills children that ignore it."""
         self._stops += 1
         self._stopping.set()
-        if self._stops == 1:
-            _log.info("stopping; again: give back what runs")
+        if self._stops <= len(_STOP_LINES):
+            _log.info(_STOP_LINES[self._stops - 1])
         for child in self.children.values():
             child.stop(number)
         if self._stops == _ABANDON_AFTER:

@@ -73,6 +73,11 @@ class Worker:
         if self._stopping.loop is not None:
             self._stopping.loop.call_soon_threadsafe(self._apply_quiet)
 
+    @property
+    def running(self) -> int:
+        """How many jobs run now."""
+        return self.parts.buffer.running if self.ready.is_set() else 0
+
     def describe(self) -> str:
         """Return a text that lists the running jobs and where in its code each handler is."""
         if not self.ready.is_set():

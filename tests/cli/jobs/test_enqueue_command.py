@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -178,7 +179,9 @@ def test_waiting_tells_how_it_went_and_prints_the_result(onward, app, folder):
         dead = onward("enqueue", "fails", "--wait")
         shown = onward("enqueue", "fails", "--wait", "--json")
     assert (ran.code, json.loads(ran.out)) == (0, {"sent": True, "to": "ada"})
-    assert re.fullmatch(r"\S{36}  queued → running → succeeded   attempt 1/10   [\d.]+ ?m?s\n", ran.err)
+    assert re.fullmatch(
+        r"\S{36}  queued\n\S{36}  queued → running → succeeded   attempt 1/10   [\d.]+ ?m?s\n", ran.err
+    )
     assert (dead.code, dead.out) == (6, "")
     assert "queued → running → dead   attempt 1/1 " in dead.err
     assert dead.err.endswith("  ValueError: bad card: attempts_exhausted\n")
@@ -189,7 +192,7 @@ def test_waiting_tells_how_it_went_and_prints_the_result(onward, app, folder):
 def test_waiting_has_an_end(onward, app):
     ran = onward("enqueue", "fails", "--wait", "--timeout", "0.05")
     assert ran.code == 1
-    assert ran.err.startswith("error ON-JOB-003: ")
+    assert ran.err.splitlines()[1].startswith("error ON-JOB-003: ")
     assert stored().state == JobState.QUEUED
 
 
@@ -261,3 +264,20 @@ def test_job_types_are_read_from_a_list():  # R13, S1-15
     assert parse_types(["mail.send, report", "clean"]) == ["mail.send", "report", "clean"]
     with pytest.raises(InvalidSetting, match=r"--types 'mail,': give job types"):
         parse_types(["mail,"])
+
+
+def test_an_app_in_the_place_of_the_job_is_told_where_it_goes(onward, app):
+    ran = onward("enqueue", "app:app", "fails")
+    assert ran.code == 2
+    assert '"app:app" looks like an app: onward enqueue fails --app app:app' in ran.err
+
+
+def test_a_wait_prints_the_id_at_once_and_an_interrupt_leaves_the_job(folder, app):
+    with Program(folder, "enqueue", "fails", "--wait") as waiting:
+        line = waiting.wait_for("queued")
+        job = stored()
+        assert line == f"{job.id}  queued"
+        waiting.send(signal.SIGINT)
+        assert waiting.end() == 130
+    assert f"job {job.id} stays in the queue" in waiting.output
+    assert stored().state == JobState.QUEUED

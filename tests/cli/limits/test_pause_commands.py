@@ -60,7 +60,7 @@ def test_a_queue_an_org_or_a_job_type_is_paused_and_resumed(onward, client, word
     assert (pause.scope, pause.name, pause.reason, pause.actor_type) == (scope, name, "slow", "cli")
     again = onward("queues", "pause", *words, "--reason", "slow")
     assert again.err == f"{name} was paused for that reason already\n"
-    assert onward("queues", "resume", *words, "--actor", "user:ada").err == f"{name} goes on\n"
+    assert onward("queues", "resume", *words, "--actor", "user:ada").err == f"{name} is resumed\n"
     assert client.gate.status().pauses == frozenset()
     assert onward("queues", "resume", *words).err == f"{name} was not paused\n"
 
@@ -70,7 +70,7 @@ def test_a_queue_an_org_or_a_job_type_is_paused_and_resumed(onward, client, word
     [
         (["q:mial"], "no job type, job or worker has the queue 'q:mial'; did you mean \"q:mail\"?"),
         (["q:exprots"], "no job type, job or worker has the queue 'q:exprots'; did you mean \"q:exports\"?"),
-        (["%"], "no job type, job or worker has the queue '%' (--force takes it all the same)"),
+        (["%"], "no job type, job or worker has the queue '%' (--force does it anyway)"),
         (["--org", "acmee"], "no job has the org 'acmee'; did you mean \"acme\"?"),
         (["--job-type", "sent"], "no job or worker has the job type 'sent'; did you mean \"send\"?"),
         (["--job-type", "deplyo"], "no job or worker has the job type 'deplyo'; did you mean \"deploy\"?"),

@@ -124,7 +124,7 @@ def test_a_schedule_is_paused_and_resumed_for_a_reason(onward, client):
     assert "by user:ada: audit week" in onward("schedules", "show", "nightly").out
     again = onward("schedules", "pause", "nightly", "--reason", "audit week")
     assert again.err == "nightly was paused for that reason already\n"
-    assert onward("schedules", "resume", "nightly").err == "nightly goes on\n"
+    assert onward("schedules", "resume", "nightly").err == "nightly is resumed\n"
     assert client.schedules.get("nightly").pause is None
     resumed = onward("schedules", "resume", "nightly")
     assert (resumed.code, resumed.err) == (1, "nightly was not paused\n")

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from onward import Client, Failed, NewJob
+from onward.errors import StoreError
 
 
 @pytest.fixture
@@ -55,6 +56,17 @@ def test_programs_get_one_document_with_the_evidence(onward, client):
     )
     assert first["evidence"]["actor"] == "user:ada"
     assert "\x1b" not in ran.out + onward("doctor").out
+
+
+def test_a_part_of_the_diagnosis_that_fails_is_a_problem(onward, client, monkeypatch):
+    def fail(*_: object) -> None:
+        raise StoreError("onward.db: disk I/O error")
+
+    client.worker.register("w")
+    monkeypatch.setattr("onward.operations.upkeep.doctor.gather", fail)
+    ran = onward("doctor")
+    assert ran.code == 1
+    assert "✗ a part of the diagnosis failed: onward.db: disk I/O error" in ran.out
 
 
 def test_a_file_that_is_not_there_ends_with_5_and_is_not_made(onward, folder):

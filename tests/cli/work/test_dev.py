@@ -79,7 +79,7 @@ def test_code_that_can_not_be_imported_is_told_and_waited_for(folder):
     [
         ("nosuch:app", 'there is no module "nosuch" in '),
         ("app.nosuch:app", 'there is no module "app.nosuch" in '),
-        ("app.py", '"app.py" names no module; give module:attribute, such as app:app'),
+        ("app.py", '"app.py" is not module:attribute; give one such as app:app'),
     ],
 )
 def test_a_module_that_is_not_there_is_told_and_not_waited_for(onward, folder, name, said):

@@ -146,7 +146,7 @@ def test_one_signal_lets_short_jobs_end_and_gives_long_ones_back_unburnt(folder,
     assert jobs.jobs.get(short).state == JobState.SUCCEEDED
     given_back = jobs.jobs.get(long)
     assert (given_back.state, given_back.attempt) == (JobState.QUEUED, 0)
-    assert "giving back what still runs (jobs: 1)" in worker.output
+    assert "releasing what still runs after the grace (jobs: 1)" in worker.output
     assert "Traceback" not in worker.output
 
 
@@ -155,9 +155,12 @@ def test_a_second_signal_gives_back_at_once_and_the_exit_code_names_it(folder, j
     with Program(folder, "worker", "app:app", "--grace", "60") as worker:
         worker.wait_for("began long")
         worker.send(signal.SIGTERM)
-        worker.wait_for("stopping")
-        worker.send_until(signal.SIGINT, "giving back")
+        worker.wait_for(
+            "stopping: taking no new jobs, waiting up to 60s for 1 running (Ctrl-C again releases them)"
+        )
+        worker.send_until(signal.SIGINT, "releasing 1 running job (Ctrl-C again exits now)")
         assert worker.end() == 130
+    assert worker.output.count("releasing") == 1, "it is told once"
     assert (jobs.jobs.get(job_id).state, jobs.jobs.get(job_id).attempt) == (JobState.QUEUED, 0)
     assert "Traceback" not in worker.output
 
@@ -167,7 +170,7 @@ def test_a_third_signal_ends_it_whatever_a_handler_does(folder, jobs, job_type):
     put(jobs, job_type)
     with Program(folder, "worker", "app:app") as worker:
         worker.wait_for(f"began {job_type}")
-        for told in ("stopping", "giving back", "leaving"):
+        for told in ("stopping", "releasing", "exiting"):
             worker.send_until(signal.SIGTERM, told)
         assert worker.end() == 143
     assert "Traceback" not in worker.output
@@ -276,7 +279,7 @@ def test_a_second_signal_to_the_supervisor_makes_its_children_give_back_at_once(
         supervisor.wait_for("began long")
         supervisor.send(signal.SIGINT)
         supervisor.wait_for("stopping")
-        supervisor.send_until(signal.SIGINT, "giving back")
+        supervisor.send_until(signal.SIGINT, "releasing")
         assert supervisor.end() == 130
     assert (jobs.jobs.get(job_id).state, jobs.jobs.get(job_id).attempt) == (JobState.QUEUED, 0)
     assert "Traceback" not in supervisor.output
@@ -325,6 +328,7 @@ import os, signal, threading
 from datetime import timedelta
 from onward.cli import process
 class Deaf:
+    running = 0
     def stop(self): pass
 process._AFTERWARDS = 0.05
 process.Signals(Deaf(), grace=timedelta(seconds=0.05)).handle()
@@ -335,4 +339,16 @@ threading.Event().wait()
         [sys.executable, "-c", text], capture_output=True, text=True, timeout=20, check=False
     )
     assert ran.returncode == 5
-    assert "leaving: the database or a handler does not let go" in ran.stderr
+    assert "exiting: the database or a handler does not let go" in ran.stderr
+
+
+def test_a_closed_gate_and_a_paused_queue_are_noted_at_the_start(folder, jobs):
+    ops = jobs.acting_as("user:ada")
+    ops.queues.pause("q:default", reason="slow")
+    ops.gate.close(reason="deploy")
+    with Program(folder, "worker", "app:app") as worker:
+        worker.wait_for("note: the gate is closed by user:ada: deploy; no job will start. onward gate open")
+        worker.wait_for(
+            "note: queue q:default is paused by user:ada: slow; its jobs will not start. "
+            "onward queues resume q:default"
+        )

@@ -28,8 +28,14 @@ def client(folder: Path) -> Iterator[Client]:
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch):
-    """Have somebody type this."""
-    return lambda text: monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    """Have somebody type this at a terminal; with an empty text there is no terminal."""
+
+    def type_in(text: str) -> None:
+        stdin = io.StringIO(text)
+        stdin.isatty = lambda: bool(text)  # type: ignore[method-assign]
+        monkeypatch.setattr(sys, "stdin", stdin)
+
+    return type_in
 
 
 @pytest.fixture
@@ -133,6 +139,8 @@ def test_a_group_is_replayed_at_a_rate(onward, client):
     kind = str(client.dead.get(ids[0]).fingerprint)
     ran = onward("dead", "replay", kind[:6], "--rate", "1/m", "--yes", *WHY)
     assert (ran.code, ran.out) == (0, "3 jobs replayed\n")
+    again = onward("dead", "replay", kind[:6], "--yes", *WHY)
+    assert "a group that was replayed or discarded is resolved" in again.err
     jobs = [client.jobs.get(job_id) for job_id in ids]
     assert [job.state for job in jobs] == ["queued", "scheduled", "scheduled"]
     assert jobs[2].run_at - jobs[0].run_at == timedelta(minutes=2)
@@ -191,7 +199,7 @@ def test_the_count_is_shown_and_asked_about_first(onward, client, typed):
     typed("")
     ran = onward("dead", "discard", "--all", *WHY)
     assert (ran.code, len(waiting(client))) == (2, 3)
-    assert "give --yes" in ran.err
+    assert ran.err == "error: can't ask for confirmation without a terminal; give --yes\n"
     typed("y\n")
     ran = onward("dead", "discard", "--all", "--limit", "2", *WHY)
     assert (ran.code, ran.out, len(waiting(client))) == (0, "2 jobs discarded\n", 1)

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from onward import Client, Failed, JobFilter, NewJob, Outcome, Released, Succeeded
-from onward.errors import StoreBusy, StoreClosed, StoreUnreachable
+from onward.errors import NotAllowed, StoreBusy, StoreClosed, StoreUnreachable
 from onward.operations.jobs.inspect import count
 from onward.stores import open_wakeups
 from onward.stores.postgres.postgres_store import AsyncPostgresStore
@@ -21,6 +21,7 @@ from onward.stores.postgres.postgres_wakeups import PostgresWakeups
 from onward.stores.postgres.sync.postgres_store import PostgresStore
 from tests.proxy import proxied
 from tests.stores.postgres.postgres_schema import clean_schema
+from tests.tenancy.plain_role import plain_role
 
 
 @pytest.fixture
@@ -276,3 +277,24 @@ def test_a_store_that_nobody_closed_leaves_no_connection_and_no_warning(postgres
             connection.execute("SELECT pg_sleep(0.05)")
         assert left == 0
     assert [str(warning.message) for warning in recwarn] == []
+
+
+def test_a_server_that_is_read_only_is_named_and_is_a_lost_connection(store, postgres_url):
+    mark = "&" if "?" in postgres_url else "?"
+    standby = f"{postgres_url}{mark}options=-c%20default_transaction_read_only%3Don"
+    with (
+        Client(store=beside(store, standby)) as client,
+        pytest.raises(StoreUnreachable, match=r"read-only .*: connect to the primary"),
+    ):
+        client.enqueue(NewJob(job_type="t"))
+
+
+def test_a_role_without_a_grant_is_named_with_the_grant_that_it_lacks(store):
+    schema = store.prefix.rstrip(".")
+    with (
+        plain_role(store, rights="SELECT") as confined,
+        Client(store=PostgresStore(confined.url, schema=schema)) as client,
+    ):
+        with pytest.raises(NotAllowed, match=f"ON ALL TABLES IN SCHEMA {schema} TO app_") as refused:
+            client.enqueue(NewJob(job_type="t"))
+        assert "another org" not in str(refused.value)

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from onward.operations.jobs import enqueue as enqueuing
 from onward.operations.jobs import inspect, listing
 from onward.operations.statement import Operation
 from onward.stores.sqlite import file
+from onward.stores.sqlite.file import translated
 from tests.stores.sqlite.using_sqlite import enqueue, held, ids, integrity, opened, queued, writer
 
 
@@ -154,6 +156,16 @@ def test_a_network_file_system_is_refused(tmp_path, monkeypatch, mounts, refused
         with pytest.raises(StoreUnreachable, match=f"is on {refused}, whose locks"):
             enqueue(store)
         assert not (folder / "onward.db").exists()
+
+
+@pytest.mark.parametrize(("blocks", "expected"), [(0, StorageFull), (1_000_000, StoreError)])
+def test_an_error_of_the_disk_is_a_full_disk_if_no_room_is_left(path, blocks, expected, monkeypatch):  # F33
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorname = "SQLITE_IOERR_WRITE"
+    here = os.statvfs(path.parent)
+    seen = SimpleNamespace(f_bavail=blocks, f_frsize=here.f_frsize)
+    monkeypatch.setattr("onward.stores.sqlite.file.os.statvfs", lambda _: seen)
+    assert type(translated(error, path)) is expected
 
 
 def test_a_full_disk_loses_nothing_and_work_goes_on_after(path, store):  # F33

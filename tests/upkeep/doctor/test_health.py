@@ -17,6 +17,7 @@ from onward.errors import (
     SchemaTooNew,
     StorageFull,
     StoreBusy,
+    StoreError,
     StoreUnreachable,
 )
 from tests.upkeep.doctor.facts import codes, of
@@ -106,10 +107,12 @@ def test_a_database_that_answers_says_its_version_and_how_fast():
         (StoreBusy("x"), "database_busy", "end the transaction that holds it"),
         (StorageFull("x"), "storage_full", "make room on the disk of the database"),
         (NotAllowed("x"), "check_failed", None),
+        (StoreError("x"), "check_failed", "see the log and the disk of the database"),
     ],
 )
 def test_an_error_of_the_database_is_a_finding(error, code, remedy):
     found = trouble(error)
+    assert found.severity == "problem"
     assert (found.code, found.remedy, found.evidence["error"]) == (code, remedy, error.code)
 
 

@@ -261,3 +261,16 @@ async def test_lines_of_a_handler_and_of_its_effects_carry_the_job(app, heard, c
     await drain(app)
     lines = {record.getMessage(): record.job_type for record in heard.about(job.id)}
     assert lines == {"sending": "sends", "effect 'mail' done": "sends"}
+
+
+async def test_an_error_is_one_line_and_one_without_a_message_is_its_class(app, heard):
+    @app.job(max_attempts=1)
+    async def fails(message: str) -> None:
+        raise AssertionError(*([message] if message else []))
+
+    bare, long = fails.enqueue(message=""), fails.enqueue(message="a\nb")
+    await drain(app)
+    [record] = heard.about(bare.id)
+    assert "AssertionError → attempts exhausted" in record.getMessage()
+    [record] = heard.about(long.id)
+    assert "AssertionError: a b → " in record.getMessage()

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
@@ -31,6 +31,16 @@ REFUSED = 4
 
 _AT_ONCE = 1000
 _REFUSED_SHOWN = 20
+
+
+class CantAsk(click.ClickException):
+    """No terminal is there to ask; shown without the usage of the command."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the error as one line."""
+        click.echo(f"error: {self.message}", err=True, file=file)
 
 
 class DeadTarget(NamedTuple):
@@ -74,6 +84,8 @@ def _nothing(client: Client, name: str, beginning: str) -> OnwardError:
     from onward.core.failures.dead_letter import DeadFilter
     from onward.core.jobs.filters import JobFilter
 
+    # A name that fits nothing was not looked for: the tables may be missing.
+    client.plan().check()
     jobs = [*client.jobs.list(JobFilter(id=beginning), limit=2)] if _JOB.fullmatch(beginning) else []
     if len(jobs) == 1:
         job = jobs[0]
@@ -86,8 +98,10 @@ def _nothing(client: Client, name: str, beginning: str) -> OnwardError:
             return JobNotFound(
                 f"all of group {beginning} is resolved; onward dead show {letter.job.id} shows the newest"
             )
+    settled = "; a group that was replayed or discarded is resolved, and no group any more"
     return JobNotFound(
-        f"no dead job and no unresolved group begins with {name!r:.80}; onward dead list shows them"
+        f"no dead job and no unresolved group begins with {name!r:.80}"
+        f"{settled if _GROUP.fullmatch(beginning) else ''}; onward dead list shows what is left"
     )
 
 
@@ -104,15 +118,9 @@ def confirmed(question: str, *, yes: bool) -> None:
     """Ask the user unless `yes` is set; end the command if the answer is no."""
     if yes:
         return
-    try:
-        agreed = click.confirm(question, err=True)
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise
-        raise click.UsageError(
-            "the standard input is no terminal, so the command can't ask for confirmation; give --yes"
-        ) from None
-    if not agreed:
+    if not sys.stdin.isatty():
+        raise CantAsk("can't ask for confirmation without a terminal; give --yes")
+    if not click.confirm(question, err=True):
         say("nothing was done", timed=False)
         sys.exit(1)
 

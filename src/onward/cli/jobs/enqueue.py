@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from onward.core.secrets.redaction import Redaction
 
 _JOBS_FAILED = 6
+_APP = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.02, 1.5, 0.5
 
 
@@ -89,6 +91,7 @@ def command(
     from onward.handlers.clients import Clients
 
     known = find_app(app, url)
+    _refuse_an_app(job, known, words)
     chosen = _read(options)
     # A required contract gives every job a key.
     strict = known is not None and known.policies.settings.contract == "required"
@@ -104,7 +107,7 @@ def command(
         if not wait:
             _print_enqueued(enqueued, as_json=as_json)
             return 0
-        ended = _without_secrets(_wait(client, enqueued, timeout), client.policies.settings.redact)
+        ended = _wait(client, enqueued, timeout, as_json=as_json)
         return _print_ended(enqueued, ended, as_json=as_json)
 
 
@@ -150,6 +153,13 @@ def _build(
     return job_type.using(**options).build(**arguments)
 
 
+def _refuse_an_app(job: str, known: Onward | None, words: Sequence[str]) -> None:
+    """Raise InvalidSetting if the job is written as an app, which `onward worker` takes first."""
+    if _APP.fullmatch(job) and (known is None or job not in known.jobs):
+        meant = words[0] if words and "=" not in words[0] else "JOB"
+        raise InvalidSetting(f'"{job}" looks like an app: onward enqueue {clean(meant)} --app {job}')
+
+
 def _say_if_unknown(client: Client, job_type: str) -> None:
     """Print a note if workers run and none of them knows the job type; a later one may."""
     now = datetime.now(UTC)
@@ -159,13 +169,15 @@ def _say_if_unknown(client: Client, job_type: str) -> None:
         say(clean(f'note: no worker that runs now knows the job type "{job_type}"{near}'), timed=False)
 
 
-def _wait(client: Client, enqueued: Enqueued, timeout: str | None) -> Job:
+def _wait(client: Client, enqueued: Enqueued, timeout: str | None, *, as_json: bool) -> Job:
     from onward.core.jobs.job import ENDED
 
+    if not as_json:
+        say(f"{short(enqueued.id)}  {enqueued.state or 'removed'}", timed=False)
     longest = None if timeout is None else read_length("--timeout", timeout).total_seconds()
     end = None if longest is None else time.monotonic() + longest
     pause = _FIRST_PAUSE
-    with closing(ProgressLine()) as line:
+    with closing(ProgressLine()) as line, _telling_of_interrupts(enqueued):
         while (job := client.jobs.get(enqueued.id)).state not in ENDED:
             line.show(job.progress)
             left = pause if end is None else end - time.monotonic()
@@ -176,7 +188,17 @@ def _wait(client: Client, enqueued: Enqueued, timeout: str | None) -> Job:
                 )
             time.sleep(min(pause, left))
             pause = min(pause * _GROWTH, _LONGEST_PAUSE)
-    return job
+    return _without_secrets(job, client.policies.settings.redact)
+
+
+@contextmanager
+def _telling_of_interrupts(enqueued: Enqueued) -> Iterator[None]:
+    """Print that a job stays when its wait is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"job {enqueued.id} stays in the queue; onward doctor {enqueued.id} shows it", timed=False)
+        raise
 
 
 def _without_secrets(job: Job, redaction: Redaction) -> Job:

@@ -28,7 +28,7 @@ def check_exists(client: Client, app: Onward | None, scope: Scope, name: str) ->
     if name in known or _has_jobs(client, scope, name):
         return
     near = nearest(name, {*known, *_of_jobs(client, scope)})
-    raise InvalidSetting(f"{_MISSING[scope]} {name!r:.80}{near} (--force takes it all the same)")
+    raise InvalidSetting(f"{_MISSING[scope]} {name!r:.80}{near} (--force does it anyway)")
 
 
 def queues_of(app: Onward) -> set[str]:

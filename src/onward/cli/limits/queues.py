@@ -107,7 +107,7 @@ def resume(
     with open_operator(app, url, actor) as client:
         changed = _pausable(client, scope).resume(name, reason=reason)
         paused = [] if changed else [one.name for one in client.gate.status().pauses if one.scope == scope]
-    text = f"{name} goes on" if changed else f"{name} was not paused{nearest(name, paused)}"
+    text = f"{name} is resumed" if changed else f"{name} was not paused{nearest(name, paused)}"
     say(clean(text), timed=False)
 
 

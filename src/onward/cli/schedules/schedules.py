@@ -141,7 +141,7 @@ def resume(*, name: str, reason: str | None, actor: str | None, app: str | None,
     with open_operator(app, url, actor) as client:
         changed = client.schedules.resume(name, reason=reason)
     shown = clean(name)
-    say(f"{shown} goes on" if changed else f"{shown} was not paused", timed=False)
+    say(f"{shown} is resumed" if changed else f"{shown} was not paused", timed=False)
     if not changed:
         sys.exit(1)
 

@@ -11,7 +11,7 @@ import click
 
 from onward.cli.find_app import FoundApp, look_for_app
 from onward.cli.operator_options import AS_JSON, PLACE, find_job, open_found, with_options
-from onward.cli.views.text import masked, shown_json
+from onward.cli.views.text import masked, place_options, shown_json
 from onward.core.inputs.plain_text import one_line as clean
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _placed(finding: Finding, name: str | None, app: str | None, url: str | None
         # Only the placeholder APP after the command, not a queue or job type that has this name.
         remedy = _PLACE.sub(lambda place: f"{place[1]} {quoted(name or 'APP')}{where}", remedy)
     else:
-        where = f"{where} --app {quoted(app)}" if app else where
+        where = place_options(app, url)
         # Before the arguments: after a double dash an option would be read as an argument.
         remedy = _COMMAND.sub(lambda words: f"{words[0]}{where}", remedy)
     return replace(finding, remedy=remedy or None)

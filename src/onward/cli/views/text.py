@@ -54,6 +54,14 @@ def masked(url: str) -> str:
     return _PASSWORD.sub(r"//\1@", url).partition("?")[0]
 
 
+def place_options(app: str | None, url: str | None) -> str:
+    """Return the options that name an app and a database again, for a command that is advised."""
+    from onward.core.upkeep.diagnosis import quoted
+
+    where = "" if url is None else f" --url {quoted(masked(url))}"
+    return f"{where} --app {quoted(app)}" if app else where
+
+
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]], *, right: int | None = None) -> list[str]:
     """Return a heading and rows in columns, the column `right` aligned right; no lines without rows."""
     if not rows:

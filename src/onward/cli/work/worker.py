@@ -19,10 +19,12 @@ from onward.cli.log_setup import LEVELS, set_up_logs
 from onward.cli.times import to_length
 from onward.cli.views.text import shown_json
 from onward.core.inputs.plain_text import one_line as clean
+from onward.core.upkeep.diagnosis import positional
 from onward.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from onward.app import Onward
+    from onward.clients.sync.client import Client
     from onward.worker.tally import Tally
 
 
@@ -164,6 +166,8 @@ def _work(app: Onward, options: _Options, queues: Mapping[str, int | None] | Non
     announced: list[str] = []
     with app.clients.open() as client:
         database = banner.describe_database(client)
+        if parent is None or options.dev == "first":
+            _note_holds(client, queues, drain=options.drain)
 
     def registered(worker_id: str) -> None:
         quietly = options.dev == "again" or (parent is not None and options.dev is None)
@@ -187,6 +191,31 @@ def _work(app: Onward, options: _Options, queues: Mapping[str, int | None] | Non
     return run_worker(worker, drain=options.drain, grace=options.grace, parent=parent, done=done)
 
 
+def _note_holds(client: Client, queues: Mapping[str, int | None] | None, *, drain: bool) -> None:
+    """Print what keeps the worker from starting jobs: the closed gate, and paused queues that it serves."""
+    controls = client.gate.status()
+    if (gate := controls.gate) is not None:
+        by = _by(gate.actor_type, gate.actor_id)
+        _note(f"the gate is closed{by}: {gate.reason}; no job will start. onward gate open")
+    for pause in sorted(controls.pauses, key=lambda one: one.name):
+        if pause.scope == "queue" and (queues is None or pause.name in queues):
+            by = _by(pause.actor_type, pause.actor_id)
+            wait = "its jobs stay, and --drain does not wait for them" if drain else "its jobs will not start"
+            _note(
+                f"queue {pause.name} is paused{by}: {pause.reason}; {wait}. "
+                f"onward queues resume {positional(pause.name)}"
+            )
+
+
+def _by(actor_type: str | None, actor_id: str | None) -> str:
+    actor = ":".join(part for part in (actor_type, actor_id) if part)
+    return f" by {actor}" if actor else ""
+
+
+def _note(text: str) -> None:
+    click.echo(clean(f"note: {text}"), err=True)
+
+
 def _print_tally(tally: Tally) -> None:
     failures = [{**failure._asdict(), "count": count} for failure, count in sorted(tally.failures.items())]
     click.echo(shown_json({**asdict(tally), "failures": failures}))
@@ -201,6 +230,7 @@ def _supervise(app: Onward, options: _Options, queues: Mapping[str, int | None] 
         raise InvalidSetting("--json counts the jobs of one process; leave out --processes")
     with app.clients.open() as client:
         database = banner.describe_database(client)
+        _note_holds(client, queues, drain=options.drain)
     rows = {"database": database, "jobs": banner.describe_jobs(app)}
     slots = f"{options.processes} processes of {options.concurrency} slots"
     rows["worker"] = banner.describe_worker(f"{socket.gethostname()}:{os.getpid()}", slots, queues)

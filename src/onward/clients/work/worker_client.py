@@ -25,6 +25,7 @@ from onward.core.jobs.job import Job
 from onward.core.jobs.scope import ALL
 from onward.core.limits.pause import Controls
 from onward.core.policy.application import DeclaredTypes
+from onward.core.upkeep.facts import WorkerSeen
 from onward.core.work.claim import ClaimSize, Due, Instructions, PolicyClaim, QueuePosition, ReadyQueues
 from onward.core.work.job_end import JobEnd, ParkedForm, ReleasedForm
 from onward.core.work.lease import JobLease, Leases, Promoted, Swept, check_lease
@@ -119,9 +120,12 @@ class AsyncWorkerClient:
         length = duration("lease", lease)
         await self._run(lambda: register(worker_id, lease=length, info=info))
 
-    async def check_declared(self, worker_id: str, declared: DeclaredTypes) -> None:
-        """Raise InvalidSetting if a live worker of another application declares a job type otherwise."""
-        await self._run(lambda: check_declared(worker_id, declared), write=False)
+    async def check_declared(self, worker_id: str, declared: DeclaredTypes) -> list[WorkerSeen]:
+        """Raise InvalidSetting if a live worker of another application declares a job type otherwise.
+
+        Return a worker of each application that declares one of the job types in the same way.
+        """
+        return await self._run(lambda: check_declared(worker_id, declared), write=False)
 
     async def extend(
         self, worker_id: str, jobs: Collection[JobLease], *, lease: Duration = LEASE, idle: bool = False

@@ -15,8 +15,10 @@ SCHEMA = "onward"
 _NAME = re.compile(r"[a-z](?:[a-z0-9_]{0,22}[a-z0-9])?")
 
 
-def schema_of(name: str | None) -> str:
+def schema_of(name: str | None, what: str = "name") -> str:
     """Return the schema of an application's tables; on SQLite it begins their names.
+
+    `what` is where the name came from, for the error about a bad one.
 
     No two names have a table of one name: what stands before the first `onward` is the name.
     """
@@ -24,7 +26,7 @@ def schema_of(name: str | None) -> str:
         return SCHEMA
     if not isinstance(name, str) or not _NAME.fullmatch(name) or SCHEMA in name:
         raise InvalidSetting(
-            f"name is {name!r:.80}; give one such as 'shop': at most 24 lower-case letters, digits and _, "
+            f"{what} is {name!r:.80}; give one such as 'shop': at most 24 lower-case letters, digits and _, "
             f"with a letter at the beginning and without {SCHEMA!r}"
         )
     return f"{name}_{SCHEMA}"
@@ -45,3 +47,16 @@ class DeclaredTypes(msgspec.Struct, frozen=True):
             return []
         theirs = other.signatures
         return sorted(name for name, mine in self.signatures.items() if theirs.get(name, mine) != mine)
+
+    def shared(self, other: DeclaredTypes) -> list[str]:
+        """Return the job types that another application declares too: each may run the other's jobs."""
+        return (
+            []
+            if self.application == other.application
+            else sorted(self.signatures.keys() & other.signatures.keys())
+        )
+
+
+def name_for(application: str) -> str:
+    """Return a name to suggest for an application that is known by its module."""
+    return application.partition(".")[0].strip("_").lower()

@@ -131,7 +131,8 @@ def _unserved(facts: JobFacts) -> Iterator[Finding]:
         )  # fmt: skip
     elif not any(worker.knows(job.job_type) for worker in serving):
         yield problem(
-            "unknown_job_type", f"no worker has a handler for its type {job.job_type}", "onward worker APP"
+            "unknown_job_type", f"no worker has a handler for its type {job.job_type}",
+            f"deploy code that defines {job.job_type}, or cancel the job"
         )  # fmt: skip
 
 

@@ -17,7 +17,15 @@ from onward.core.upkeep.limit_findings import limits_reached
 from onward.core.upkeep.pause_findings import breaker_open, held, skipped
 from onward.core.upkeep.queue_findings import queue_bound
 from onward.core.upkeep.schedule_findings import silent_schedules
-from onward.core.upkeep.worker_findings import OVERDUE, last_seen, patience, servers, ticks_of, who_works
+from onward.core.upkeep.worker_findings import (
+    OVERDUE,
+    last_seen,
+    patience,
+    servers,
+    sharing_workers,
+    ticks_of,
+    who_works,
+)
 
 _STUCK_AFTER = timedelta(seconds=10)
 _STORM = timedelta(minutes=10)
@@ -83,7 +91,7 @@ def _unknown_types(facts: Facts) -> Iterator[Finding]:
         yield problem(
             "unknown_job_type",
             f"no worker has a handler for job type {job_type}; its jobs are given back, then die",
-            "onward worker APP",
+            f"deploy code that defines {job_type}, or cancel its jobs",
             job_type=job_type,
             known=known[:_SHOWN],
         )
@@ -292,8 +300,9 @@ def _queues(facts: Facts) -> Iterator[Finding]:
 
 
 _CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    _holds, who_works, _unserved, _unknown_types, _unclaimed, _stuck, _silent_schedule, _breakers, _dead,
-    dead_followed, limits_reached, _failing, _burning, _lease_storm, _sinks, _clocks, _wakeups, _queues,
+    _holds, who_works, sharing_workers, _unserved, _unknown_types, _unclaimed, _stuck, _silent_schedule,
+    _breakers, _dead, dead_followed, limits_reached, _failing, _burning, _lease_storm, _sinks, _clocks,
+    _wakeups, _queues,
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from onward.errors import (
     SchemaTooNew,
     StorageFull,
     StoreBusy,
+    StoreError,
     StoreUnreachable,
 )
 
@@ -63,7 +64,8 @@ def trouble(error: OnwardError) -> Finding:  # noqa: PLR0911 - one for each
             return problem("database_busy", text, "end the transaction that holds it", **facts)
         case StorageFull():
             return problem("storage_full", text, "make room on the disk of the database", **facts)
-    return warning("check_failed", f"a part of the diagnosis failed: {text}", **facts)
+    remedy = "see the log and the disk of the database" if isinstance(error, StoreError) else None
+    return problem("check_failed", f"a part of the diagnosis failed: {text}", remedy, **facts)
 
 
 def missing_file(path: str) -> Finding:

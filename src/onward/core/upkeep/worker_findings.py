@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 from onward.core.inputs.plain_text import count
+from onward.core.policy.application import DeclaredTypes, name_for
 from onward.core.upkeep.diagnosis import Finding, fine, found, lasting, problem, warning
 from onward.core.upkeep.facts import Facts, WorkerSeen
 
@@ -17,6 +18,7 @@ OVERDUE = timedelta(seconds=60)
 _LEASE = 30
 _LEAST_SILENCE = timedelta(minutes=5)
 _RHYTHM = 6
+_SHOWN = 10
 
 
 def servers(workers: Sequence[WorkerSeen], now: datetime) -> list[WorkerSeen]:
@@ -43,6 +45,34 @@ def ticks_of(workers: Sequence[WorkerSeen]) -> list[WorkerSeen]:
     return sorted(
         (one for one in workers if one.kind == "tick"), key=lambda one: one.last_seen_at, reverse=True
     )
+
+
+def shared_types(mine: DeclaredTypes, other: WorkerSeen) -> str:
+    """Return the advice for two applications without a name that declare the same job types."""
+    both = mine.shared(DeclaredTypes(other.application or "", other.signatures))
+    more = f" and {count(len(both) - 1, 'other job type')}" if len(both) > 1 else ""
+    return (
+        f"worker {other.host}:{other.pid} of another application ({other.application}) also handles "
+        f'"{both[0]}"{more} on this database; each may run the other\'s jobs. '
+        f'Give one a name: Onward(name="{name_for(mine.application)}")'
+    )
+
+
+def sharing_workers(facts: Facts) -> Iterator[Finding]:
+    """Yield a finding for each two applications whose workers handle the same job types."""
+    applications = {one.application: one for one in facts.living() if one.application}
+    for one, other in combinations(applications.values(), 2):
+        mine = DeclaredTypes(one.application or "", one.signatures)
+        both = mine.shared(DeclaredTypes(other.application or "", other.signatures))
+        if both:
+            yield warning(
+                "types_shared",
+                f"workers of two applications ({one.application}, {other.application}) handle "
+                f"{both[0]} on this database; each may run the other's jobs",
+                f'give one a name: Onward(name="{name_for(mine.application)}")',
+                applications=[one.application, other.application],
+                job_types=both[:_SHOWN],
+            )
 
 
 def who_works(facts: Facts) -> Iterator[Finding]:

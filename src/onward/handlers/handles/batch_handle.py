@@ -23,7 +23,7 @@ from onward.core.jobs.job import Enqueued, Job, NewJob
 from onward.core.policy.category import Capability
 from onward.errors import BatchFailed, InvalidJob, InvalidSetting, JobNotEnded
 from onward.handlers.clients import Clients
-from onward.handlers.handles.handle import Handle, pauses
+from onward.handlers.handles.handle import Handle, check_may_wait, pauses
 from onward.origin import running
 
 
@@ -66,6 +66,7 @@ class BatchHandle:
 
     def join(self, timeout: Duration | None = None) -> Batch:
         """Wait for the end of all jobs and return the batch; raises JobNotEnded after `timeout`."""
+        check_may_wait("batch.join()", "await batch.ajoin()", timeout)
         for pause in pauses(timeout):
             batch = self.refresh()
             if batch.ended_at is not None:
@@ -87,6 +88,7 @@ class BatchHandle:
 
         Raises JobNotEnded after `timeout`.
         """
+        check_may_wait("batch.result()", "await batch.aresult()", timeout)
         return _succeeded(self.join(timeout))
 
     async def aresult(self, timeout: Duration | None = None) -> Batch:  # noqa: ASYNC109 - as ajoin()

@@ -13,7 +13,7 @@ from onward.core.jobs.ids import JobId, normalise_id
 from onward.core.jobs.job import Enqueued, Job, NewJob
 from onward.errors import InvalidJob
 from onward.handlers.clients import Clients
-from onward.handlers.handles.handle import Handle, countdown, result_of
+from onward.handlers.handles.handle import Handle, check_may_wait, countdown, result_of
 
 
 class _HasId(Protocol):
@@ -77,6 +77,7 @@ class FlowHandle(Sequence[Handle[Any]]):
 
     def join(self, timeout: Duration | None = None) -> list[Job]:
         """Wait for the end of all jobs and return them; raises JobNotEnded after `timeout`."""
+        check_may_wait("flow.join()", "await flow.ajoin()", timeout)
         left = countdown(timeout)
         return [one.join(left()) for one in self._handles]
 
@@ -90,6 +91,7 @@ class FlowHandle(Sequence[Handle[Any]]):
 
         Raises JobFailed for the first that is dead or cancelled, JobNotEnded after `timeout`.
         """
+        check_may_wait("flow.result()", "await flow.aresult()", timeout)
         return [result_of(job) for job in self.join(timeout)]
 
     async def aresult(self, timeout: Duration | None = None) -> list[Any]:  # noqa: ASYNC109 - as a handle's

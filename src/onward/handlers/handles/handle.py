@@ -21,6 +21,7 @@ from onward.core.work.error_record import ErrorRecord
 from onward.core.work.progress import Progress
 from onward.errors import JobFailed, JobNotEnded
 from onward.handlers.clients import Clients
+from onward.handlers.context.event_loop import check_may_block
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -81,6 +82,10 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
         Raises JobNotEnded after `timeout`.
         """
+        check_may_wait("handle.join()", "await handle.ajoin()", timeout)
+        return self._joined(timeout)
+
+    def _joined(self, timeout: Duration | None) -> Job:
         for pause in pauses(timeout):
             job = self.refresh()
             if job.state in ENDED:
@@ -105,7 +110,8 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
 
         Raises JobFailed for a job that is dead or cancelled, JobNotEnded after `timeout`.
         """
-        return result_of(self.join(timeout))  # type: ignore[no-any-return]
+        check_may_wait("handle.result()", "await handle.aresult()", timeout)
+        return result_of(self._joined(timeout))  # type: ignore[no-any-return]
 
     async def aresult(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - as ajoin()
         """Wait for the end and return what the handler returned, as JSON stores it.
@@ -137,6 +143,12 @@ class Handle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
     def _seen(self, job: Job) -> Job:
         self.state, self._progress = job.state, job.progress
         return job
+
+
+def check_may_wait(call: str, instead: str, timeout: Duration | None) -> None:
+    """Raise InvalidSetting on a thread whose event loop runs, unless the call only reads: with 0 it does."""
+    if timeout != 0:
+        check_may_block(call, instead)
 
 
 def handle_of(job_id: str | UUID, clients: Clients) -> Handle[Any]:

@@ -10,7 +10,7 @@ from onward.core.inputs.checks import whole_number
 from onward.core.jobs.job import Job, instant, micros
 from onward.core.jobs.payload import decode
 from onward.core.page import MOST_PER_PAGE, Cursor, Page, cut, read_cursor
-from onward.core.policy.application import DeclaredTypes
+from onward.core.policy.application import DeclaredTypes, name_for
 from onward.core.upkeep.facts import WorkerSeen
 from onward.errors import InvalidSetting, WorkerNotFound
 from onward.operations.statement import Operation, Row, Statement
@@ -45,28 +45,30 @@ def get_worker(worker_id: str) -> Operation[WorkerSeen]:
     return _worker(rows[0])
 
 
-def check_declared(worker_id: str, declared: DeclaredTypes) -> Operation[None]:
+def check_declared(worker_id: str, declared: DeclaredTypes) -> Operation[list[WorkerSeen]]:
     """Raise InvalidSetting if a live worker of another application declares a job type otherwise.
 
-    Of two workers that start at once, only the later one is refused.
+    Of two workers that start at once, only the later one is refused. Return a worker of each application that
+    declares one of the job types in the same way.
     """
+    sharing: dict[str, WorkerSeen] = {}
     for row in (yield Statement("list_earlier_workers", {"worker": worker_id})):
         other = _worker(row)
         if other.application is None:
             continue
-        clashes = declared.clashes(DeclaredTypes(other.application, other.signatures))
+        theirs_declared = DeclaredTypes(other.application, other.signatures)
+        clashes = declared.clashes(theirs_declared)
         if clashes:
             mine, theirs = declared.application, other.application
             raise InvalidSetting(
                 f"the job type {clashes[0]!r} of {mine} has another signature in {theirs}, whose worker "
                 f"{other.id} runs on the same database, so each would run the other's jobs; give one of the "
-                f"two applications a name, as in Onward(name={_short(mine)!r}). If {theirs} is an old "
+                f"two applications a name, as in Onward(name={name_for(mine)!r}). If {theirs} is an old "
                 f"version of {mine}, stop its workers first"
             )
-
-
-def _short(application: str) -> str:
-    return application.partition(".")[0].lower()
+        if declared.shared(theirs_declared):
+            sharing.setdefault(other.application, other)
+    return list(sharing.values())
 
 
 def type_unknown_for(

@@ -33,6 +33,7 @@ _NETWORK = {
 _MOUNTS = Path("/proc/self/mounts")
 _OPEN_SECONDS = 30.0
 _FOLD_BYTES = 4 * 2**20
+_PAGE_BYTES = 65_536
 _KEPT_LOG_BYTES = 64 * 2**20
 
 
@@ -234,13 +235,22 @@ def translated(error: sqlite3.Error, path: Path) -> StoreError:
             f"{path} is held by another writer ({error}); end its transaction: a shell's, a backup's, or "
             "one of your own around within() that was neither committed nor rolled back"
         )
-    if name.startswith("SQLITE_FULL"):
+    if name.startswith("SQLITE_FULL") or (name.startswith("SQLITE_IOERR") and _is_full(path)):
         return StorageFull(f"no space is left for {path}; what was not acknowledged was not stored")
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
         return StoreUnreachable(f"can't open {path} for writing: {error}")
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return StoreUnreachable(f"{path} is damaged or no SQLite database: {error}; restore it from a backup")
     return StoreError(f"{path}: {error}")
+
+
+def _is_full(path: Path) -> bool:
+    """Whether the disk has no room for a page: SQLite often reports that as an error of the disk."""
+    try:
+        free = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return free.f_bavail * free.f_frsize < _PAGE_BYTES
 
 
 def _file_system(folder: Path) -> str:

@@ -75,7 +75,7 @@ class KnownHandlers:
             except StoreError:
                 silence = timedelta()
             length = length if silence is None else min(length, silence)
-        return unknown(job, length, longest)
+        return unknown(job, length, longest, self._handlers.keys())
 
     async def _load(
         self, job: Job, load: Callable[[], Handler], start: Callable[[], Outcome | Rest]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from inspect import isawaitable, iscoroutine
 from typing import Any
 
@@ -49,13 +50,19 @@ def unknown_for(job: Job) -> timedelta:
     return timedelta(seconds=max(0.0, claimed_at(job).timestamp() - since))
 
 
-def unknown(job: Job, length: timedelta, longest: timedelta) -> Outcome:
+def unknown(job: Job, length: timedelta, longest: timedelta, known: Collection[str]) -> Outcome:
     """Return the outcome of a job without a handler here, which no live worker has known for `length`.
 
+    `known` are the job types with a handler here.
     It is released, because another version of the program may know it, and is dead after `longest`.
     """
     since = (claimed_at(job) - length).timestamp()
-    message = f"no handler here for job type {job.job_type!r}; deploy one, or cancel the job"
+    near = get_close_matches(job.job_type, known, 1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    message = (
+        f"no handler here for job type {job.job_type!r}.{hint} If another application enqueued it, "
+        "give the two applications names (Onward(name=…))"
+    )
     error = ErrorRecord(
         _UNKNOWN, message, rule="unknown_job_type", detail={"since": since, "lease": job.lease}
     )

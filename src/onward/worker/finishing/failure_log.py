@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from onward.core.inputs.duration import lasting
+from onward.core.inputs.plain_text import one_line
 from onward.core.jobs.job import Job, JobState
 from onward.core.policy.policies import Policies
 from onward.core.work.error_record import ErrorRecord
@@ -30,7 +31,7 @@ def log_failure(policies: Policies, job: Job, to: Transition, raised: BaseExcept
         job.id,
         job.attempt,
         job.max_attempts,
-        error.summary,
+        one_line(error.summary if error.message or not error.error_class else error.error_class),
         _what_follows(to, error),
         exc_info=raised,
         extra={

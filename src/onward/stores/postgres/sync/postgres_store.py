@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
 
 from onward.connections.drivers.psycopg import PsycopgConnection
 from onward.connections.libpq.prepared import Direct
@@ -285,10 +286,7 @@ class PostgresStore:
                     f"{error}; run onward migrate, or client.migrate()".replace("\n", " ")
                 ) from error
             case errors.InsufficientPrivilege():
-                raise NotAllowed(
-                    f"PostgreSQL refused: {error}; "
-                    "it is of another org than this client's, or the role lacks a grant"
-                ) from error
+                raise NotAllowed(f"PostgreSQL refused: {error}; {self._remedy(error)}") from error
             case errors.DiskFull():
                 raise StorageFull(f"PostgreSQL has no space left, nothing was stored: {error}") from error
             case errors.QueryCanceled() | errors.LockNotAvailable():
@@ -296,9 +294,31 @@ class PostgresStore:
         if not _is_an_answer(error):
             # The failure that broke this connection has broken the idle ones too: no caller may get one.
             self._drop()
+            if isinstance(error, errors.ReadOnlySqlTransaction):
+                raise StoreUnreachable(
+                    "PostgreSQL is read-only (a standby, or default_transaction_read_only): "
+                    "connect to the primary"
+                ) from error
             raise StoreUnreachable(
                 f"PostgreSQL can't be reached, or the connection broke: {error}"
             ) from error
+
+    def _remedy(self, error: errors.InsufficientPrivilege) -> str:
+        """Return what lets the role do what PostgreSQL refused: the right org, or a grant."""
+        if "row-level security" in str(error):
+            return "it is of another org than this client's"
+        known = conninfo_to_dict(self.url)
+        role, schema = known.get("user") or os.environ.get("PGUSER") or "ROLE", self.prefix.rstrip(".")
+        if "for database" in str(error):
+            grants = f"GRANT CREATE ON DATABASE {known.get('dbname') or 'DATABASE'} TO {role}"
+        elif self.row_security:
+            grants = f"SELECT {schema}.grant_to('{role}')"
+        else:
+            grants = (
+                f"GRANT USAGE ON SCHEMA {schema} TO {role}; "
+                f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}"
+            )
+        return f"the role {role} lacks a grant; as the owner, run: {grants}"
 
 
 def _is_an_answer(error: Exception) -> bool:
