@@ -18,7 +18,7 @@ def test_a_page_is_read_like_a_sequence():
 
 
 def test_a_page_is_shown_with_its_fields():
-    assert plain(Page([1, 2])) == {"items": [1, 2], "next_cursor": None}
+    assert plain(Page([1, 2])) == {"items": [1, 2], "next_cursor": None, "searched_to": None}
 
 
 def test_a_cursor_keeps_its_position():

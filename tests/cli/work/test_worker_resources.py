@@ -32,7 +32,7 @@ def stopped() -> None:
 
 @app.job
 def work(ctx: Context, *, shared: str = pool.injected) -> None:
-    print(f"worked in {os.getpid()} with {shared}", flush=True)
+    print(f"worked in {os.getpid()} with {shared}\\n", end="", flush=True)
 """
 
 

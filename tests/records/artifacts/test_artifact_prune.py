@@ -135,8 +135,10 @@ def stale(client: Client, claimed):
 
 def test_a_job_that_nobody_claimed_can_leave_no_artifact(client):
     job = client.jobs.get(client.enqueue(NewJob(job_type="t")).id)
-    with pytest.raises(LeaseLost, match=job.id):
+    with pytest.raises(InvalidSetting, match="attempt is 0"):
         client.worker.artifacts.add(job, "early.csv", b"x")
+    with pytest.raises(LeaseLost, match=job.id):
+        client.worker.artifacts.add(structs.replace(job, attempt=1), "early.csv", b"x")
     assert client.artifacts.list().items == []
 
 

@@ -118,7 +118,7 @@ class History:
         if not (jobs := self.client.jobs.list(limit=1000).items):
             return
         job = self.dice.choice(jobs)
-        stale = replace(job, lease=10_000, state=JobState.RUNNING)
+        stale = replace(job, lease=10_000, attempt=max(1, job.attempt), state=JobState.RUNNING)
         late: Outcome = Succeeded() if self.dice.random() < 0.5 else Failed("late")
         assert self.client.at(self.now).worker.finish([stale.end_with(late)]).lost == {job.id}
         self.refused[job.id] += 1

@@ -58,7 +58,7 @@ SIDE_TABLES = {
     "usage": "id, 1, 'u', 1, NULL, NULL, 't', 'q', 'c', 1, 1, ended_at",
     "attempts": "id, 1, 1, NULL, NULL, ended_at, 'failed'",
     "keys": "'', '', CAST(id AS text), id, ended_at, ended_at, ended_at",
-    "workers": "CAST(id AS text), '{{}}', ended_at, ended_at, ended_at",
+    "workers": "CAST(id AS text), NULL, NULL, '{{}}', ended_at, ended_at, ended_at",
     "effects": "id, 'e', 'once', 'done', '', 1, NULL, 1, 1",
     "dead_letters": "id, 1, NULL, 'discarded', ended_at, NULL, NULL, ''",
 }
